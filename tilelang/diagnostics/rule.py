@@ -1,0 +1,41 @@
+"""What a rule is: a record with a telling name, a family, a level, a summary and its message template."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tilelang.diagnostics.problem import Fix, Problem, Related, Severity
+from tilelang.diagnostics.span import Span
+
+Family = Literal[
+    "python", "shape", "scope", "dtype", "bounds", "order", "layout", "resource", "performance", "compat", "internal"
+]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule. `message` is a `str.format` template; call sites pass fields, never sentences.
+
+    The page `docs/rules/<name>.md` says what, why, an example that fires, a near miss, and the fix.
+    """
+
+    name: str
+    family: Family
+    level: Severity
+    summary: str
+    message: str
+
+    def at(
+        self,
+        span: Span,
+        *,
+        related: tuple[Related, ...] = (),
+        fixes: tuple[Fix, ...] = (),
+        tags: tuple[str, ...] = (),
+        severity: Severity | None = None,
+        **fields: object,
+    ) -> Problem:
+        """The problem this rule reports at `span`, its message filled with `fields`."""
+        text = self.message.format(**fields)
+        return Problem(self.name, severity or self.level, text, span, related, fixes, tags)

@@ -1,0 +1,30 @@
+"""Places in source text: lines and columns from 1, columns in Unicode code points, ends exclusive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """A range of text in one file. `end_column` points just past the last character."""
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+    def shifted(self, lines: int) -> Span:
+        """The same range after `lines` lines were inserted (negative: removed) above it."""
+        return replace(self, line=self.line + lines, end_line=self.end_line + lines)
+
+    def to_json(self) -> list[int | str]:
+        return [self.path, self.line, self.column, self.end_line, self.end_column]
+
+    @staticmethod
+    def from_json(data: list) -> Span:
+        return Span(*data)
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}"
