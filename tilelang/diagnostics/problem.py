@@ -88,7 +88,10 @@ class Problem:
             "span": self.span.to_json(),
             "related": [{"span": r.span.to_json(), "message": r.message} for r in self.related],
             "fixes": [
-                {"title": f.title, "edits": [{"span": e.span.to_json(), "new_text": e.new_text} for e in f.edits]}
+                {
+                    "title": f.title,
+                    "edits": [{"span": e.span.to_json(), "new_text": e.new_text} for e in f.edits],
+                }
                 for f in self.fixes
             ],
             "tags": list(self.tags),

@@ -9,7 +9,17 @@ from tilelang.diagnostics.problem import Fix, Problem, Related, Severity
 from tilelang.diagnostics.span import Span
 
 Family = Literal[
-    "python", "shape", "scope", "dtype", "bounds", "order", "layout", "resource", "performance", "compat", "internal"
+    "python",
+    "shape",
+    "scope",
+    "dtype",
+    "bounds",
+    "order",
+    "layout",
+    "resource",
+    "performance",
+    "compat",
+    "internal",
 ]
 
 

@@ -116,7 +116,10 @@ class KernelFacts:
         span = Span.from_json
         launch = data["launch"]
         return KernelFacts(
-            **{k: data[k] for k in ("name", "qualified_name", "style", "target", "shared_bytes", "shared_limit")},
+            **{
+                k: data[k]
+                for k in ("name", "qualified_name", "style", "target", "shared_bytes", "shared_limit")
+            },
             span=span(data["span"]),
             name_span=span(data["name_span"]),
             specialisation=tuple((k, v) for k, v in data["specialisation"]),
@@ -156,5 +159,7 @@ def _shift(value: Any, lines: int) -> Any:
     if isinstance(value, tuple):
         return tuple(_shift(v, lines) for v in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: _shift(getattr(value, f.name), lines) for f in dataclasses.fields(value)})
+        return replace(
+            value, **{f.name: _shift(getattr(value, f.name), lines) for f in dataclasses.fields(value)}
+        )
     return value

@@ -1,0 +1,1 @@
+"""Plain tables per target: limits, instruction shapes, dtypes. No tvm, no torch."""

@@ -1,0 +1,15 @@
+"""The one exception of the compiler: all problems of a kernel, raised once."""
+
+from __future__ import annotations
+
+from tilelang.diagnostics.problem import Problem
+
+
+class KernelError(ValueError):
+    """A kernel cannot be compiled. `problems` holds every finding, errors first; the text shows them all."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = sorted(problems, key=lambda p: (p.severity.rank, p.span))
+        super().__init__(
+            "\n".join(f"{p.span}: {p.severity.value}[{p.rule}]: {p.message}" for p in self.problems)
+        )

@@ -1,0 +1,69 @@
+"""Our own TIRX operations: their names, in one place, and their registration with TVM.
+
+`tl.<op>` with lower-case op are tile operations over regions (one file each in `ops/`). `tl.<target>.<name>` are
+instructions that a target's lowering puts in their place and its emission prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tvm import ir
+from tvm import tirx as X
+from tvm.ir.op import register_op_attr
+from tvm.tirx.expr import CallEffectKind
+
+from tilelang.diagnostics.span import Span
+from tilelang.ir.spans import to_tvm
+
+COPY = "tl.copy"
+GEMM = "tl.gemm"
+FILL = "tl.fill"
+REDUCE = "tl.reduce"
+# Barrier among all threads of a block, and the asynchronous-copy group marks that pipelining places.
+SYNC = "tl.sync"
+ASYNC_COMMIT = "tl.async_commit"
+ASYNC_WAIT = "tl.async_wait"  # argument: how many of the newest groups may still be in flight
+
+
+def op(name: str) -> ir.Op:
+    """The operation called `name`, registered as opaque on first use (27 µs)."""
+    try:
+        return ir.Op.get(name)
+    except AttributeError:
+        register_op_attr(name, "TCallEffectKind", CallEffectKind.Opaque.value)
+        return ir.Op.get(name)
+
+
+def call(
+    name: str,
+    args: list[Any],
+    attrs: Mapping[str, Any] | None = None,
+    dtype: str = "void",
+    span: Span | ir.Span | None = None,
+) -> ir.Call:
+    """A call of one of our operations. Attribute values are bool, int, float or str; None values are left out."""
+    kept = {k: v for k, v in (attrs or {}).items() if v is not None}
+    at = to_tvm(span) if isinstance(span, Span) else span
+    return ir.Call(op(name), args, attrs=kept, ret_ty=dtype, span=at)
+
+
+def is_call(node: Any, name: str) -> bool:
+    """Whether `node` is a call of the operation `name`."""
+    return isinstance(node, ir.Call) and isinstance(node.op, ir.Op) and node.op.name == name
+
+
+def region(buffer: ir.Var, mins: list[Any], extents: list[Any]) -> Any:
+    """The TIRX region `buffer[min : min + extent, ...]`."""
+    return X.BufferRegion(
+        buffer, [ir.Range.from_min_extent(m, e) for m, e in zip(mins, extents, strict=True)]
+    )
+
+
+def seq(stmts: list[Any]) -> Any:
+    """One statement from many; a one-element SeqStmt is refused by TVM, an empty one is a no-op."""
+    kept = [s for s in stmts if s is not None]
+    if not kept:
+        return X.Evaluate(X.const(0, "int32"))
+    return kept[0] if len(kept) == 1 else X.SeqStmt(kept)

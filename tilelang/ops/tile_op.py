@@ -1,0 +1,61 @@
+"""What every tile operation answers: how it is checked, what it touches, how it is described, how it is built.
+
+One file per operation defines (a) a frozen dataclass of its lowered form, over TIRX regions, with `call()` and
+`read(call)`, which layout inference and the targets' lowerings consume, and (b) a `TileOp` record, which the frontend,
+the rules and the hovers use through `ops.registry.TILE_OPS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tilelang.arch.target import Target
+from tilelang.diagnostics.problem import Problem
+from tilelang.ir.tile_program import OpRecord
+from tilelang.ir.values import Region
+
+
+@dataclass(frozen=True)
+class RegionAccess:
+    """A region that an operation reads or writes, with the extents it really covers there."""
+
+    argument: str  # parameter name in the declaration
+    region: Region
+    mode: Literal["read", "write", "update"]  # update: reads the old contents, then writes
+    extents: tuple[Any, ...]  # per dimension of the buffer
+
+
+@dataclass(frozen=True)
+class OpDescription:
+    """The words of a hover and of an inlay hint."""
+
+    summary: str
+    hint: str
+    instruction: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckContext:
+    """What a verification may know beyond the record."""
+
+    target: Target
+    threads: int | None  # of a block, None where unknown
+
+
+@dataclass(frozen=True)
+class TileOp:
+    """One tile operation of the language.
+
+    `verify` yields every proven problem (never stops at the first; Unknown or symbolic sizes that decide nothing are
+    silent). `accesses` names the regions it touches. `describe` words it. `build` returns the TIRX statement
+    `Evaluate(tl.<name>(...))`, called only for records without problems and without Unknown.
+    """
+
+    name: str
+    verify: Callable[[OpRecord, CheckContext], Iterator[Problem]]
+    accesses: Callable[[OpRecord], Sequence[RegionAccess]]
+    describe: Callable[[OpRecord, CheckContext], OpDescription]
+    build: Callable[[OpRecord], Any]

@@ -1,0 +1,1 @@
+"""Artifacts, loading, launching, timing: torch and the driver only, no compiler and no tvm."""

@@ -1,0 +1,73 @@
+"""The launch plan: how a call with tensors becomes a launch, as data that is saved with the binary.
+
+Sizes are integers or expressions over symbols in Python syntax (`"(M + 127) // 128"`; + - * // % min max and
+comparisons only), evaluated without any compiler.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+PLAN_VERSION = 1
+
+SizeExpr = int | str
+
+
+@dataclass(frozen=True)
+class TensorParam:
+    """A tensor parameter. `strides` None means contiguous, row-major."""
+
+    name: str
+    dtype: str
+    shape: tuple[SizeExpr, ...]
+    strides: tuple[SizeExpr, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ScalarParam:
+    """A scalar that the caller passes."""
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """Everything a launch needs besides the binary.
+
+    `params` are in call order; `outputs` are indices of params that the runtime allocates and returns. `symbols` are
+    solved from the shapes and strides of the arguments. `arguments` names what the device function takes, in order: each
+    a parameter or a symbol.
+    """
+
+    entry: str
+    params: tuple[TensorParam | ScalarParam, ...]
+    outputs: tuple[int, ...]
+    symbols: tuple[str, ...]
+    grid: tuple[SizeExpr, ...]  # up to 3, x first; (1,) on the CPU
+    threads: tuple[int, ...]  # up to 3; (1,) on the CPU
+    shared_bytes: int  # dynamic shared memory of a block
+    arguments: tuple[str, ...]
+    kind: Literal["cuda", "hip", "metal", "cpu"] = "cuda"
+    version: int = PLAN_VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> LaunchPlan:
+        """Rebuild from `to_json`. Raises ValueError for another PLAN_VERSION."""
+        if data.get("version") != PLAN_VERSION:
+            raise ValueError(f"launch plan of version {data.get('version')}, expected {PLAN_VERSION}")
+        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        fields["params"] = tuple(_param(p) for p in data["params"])
+        return LaunchPlan(**fields)
+
+
+def _param(data: dict[str, Any]) -> TensorParam | ScalarParam:
+    if "shape" not in data:
+        return ScalarParam(**data)
+    strides = data["strides"]
+    return TensorParam(data["name"], data["dtype"], tuple(data["shape"]), tuple(strides) if strides else None)

@@ -1,0 +1,40 @@
+"""What a target's lowering returns, the same for every target.
+
+A target folder offers, in its `__init__`-imported module `lower.py`, one function
+`lower(func: PrimFunc, target: Target) -> LoweredKernel`, and in `toolchain.py`
+`build(lowered: LoweredKernel) -> Artifact` where the target can be built on this machine.
+
+The thread-level function (`LoweredKernel.func`) is TIRX made only of: SeqStmt, For (SERIAL, UNROLLED, VECTORIZED on the
+CPU), While, IfThenElse, Break, Continue, Bind, BufferStore, AllocBuffer, DeclBuffer, Evaluate of `tl.<target>.*` calls, and
+`thread_extent` AttrStmts around everything. Buffers are flat (one index). Scopes: `global` (parameters), `shared` (placed
+in one arena, see `shared_offsets`), `local` (registers). Addresses are `address_of(load)`. Each statement keeps the span of
+the Python statement it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilelang.arch.target import Target
+from tilelang.facts.reports import GeneratedSource
+from tilelang.runtime.plan import LaunchPlan
+
+
+@dataclass(frozen=True, eq=False)
+class LoweredKernel:
+    """One kernel lowered for one target, with its source and its launch plan."""
+
+    name: str
+    target: Target
+    func: Any  # thread-level PrimFunc
+    plan: LaunchPlan
+    source: GeneratedSource
+    shared_offsets: Mapping[Any, int] = field(
+        default_factory=dict
+    )  # shared buffer -> byte offset in the arena
+    layouts: Mapping[str, str] = field(default_factory=dict)  # buffer name -> one line for hovers
+    instructions: Mapping[int, str] = field(
+        default_factory=dict
+    )  # Python line of an op -> chosen instruction
