@@ -1,0 +1,26 @@
+"""Syntax errors of a text, from Python's own parser: for the time before the analysis process answers."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+
+from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.span import Span
+
+
+def syntax_problem(path: str, text: str) -> Problem | None:
+    """The first syntax error of `text`, or None. Costs about 15 ms per 1000 lines."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "invalid escape sequence" would be printed into the log
+            ast.parse(text)
+    except SyntaxError as error:
+        line, column = error.lineno or 1, max(error.offset or 1, 1)
+        end_line, end_column = error.end_lineno or line, error.end_offset or 0
+        if (end_line, end_column) <= (line, column):
+            end_line, end_column = line, column + 1
+        return Problem("syntax", Severity.ERROR, error.msg, Span(path, line, column, end_line, end_column))
+    except (ValueError, RecursionError, MemoryError) as error:  # null bytes, nesting no parser survives
+        return Problem("syntax", Severity.ERROR, str(error) or "nested too deeply", Span(path, 1, 1, 1, 2))
+    return None
