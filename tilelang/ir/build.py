@@ -34,6 +34,7 @@ from tilelang.ir.tile_program import (
 )
 
 LOOP_KIND = "tl.kind"  # annotation: Parallel, Pipelined, serial, unroll, vectorized
+OUTPUTS = "tl.outputs"  # attribute of the function: indices of the parameters that the runtime allocates and returns
 _TVM_KIND = {
     "Parallel": X.ForKind.PARALLEL,
     "vectorized": X.ForKind.VECTORIZED,
@@ -53,7 +54,8 @@ def build_prim_func(program: TileProgram, build_op: Mapping[str, BuildOp]) -> X.
     params = [p.buffer.var if p.buffer is not None else p.scalar for p in program.params]
     body = _Builder(build_op).block(program.body)
     func = X.PrimFunc(params, body, span=to_tvm(program.span))
-    return func.with_attrs({"global_symbol": program.name, **program.attrs})
+    outputs = list(program.outputs)
+    return func.with_attrs({"global_symbol": program.name, OUTPUTS: outputs, **program.attrs})
 
 
 class _Builder:

@@ -1,0 +1,1 @@
+"""Tests of what all targets share: launch plans and the driver."""

@@ -1,0 +1,39 @@
+"""From a tile function to target code, whatever the target: which folder does it, and what it answers.
+
+`lower` needs no toolchain and no device; `build` needs the target's toolchain. Target folders are imported when first asked
+for, so that a check for CUDA never loads the CPU's.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from tvm import tirx as X
+
+from tilelang.arch.target import Target
+from tilelang.targets.lowered import LoweredKernel
+
+if TYPE_CHECKING:
+    from tilelang.runtime.artifact import Artifact
+
+
+def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
+    """Lower a tile function (see `ir.build`) to thread-level code and source text for `target`.
+
+    Raises KernelError, with every problem found, for a kernel that this target cannot run.
+    """
+    return _room(target, "lower").lower(func, target)
+
+
+def build(lowered: LoweredKernel) -> Artifact:
+    """Compile the source of `lowered` with its target's toolchain.
+
+    Raises the toolchain's error, which says what is missing, where this machine cannot build for the target.
+    """
+    return _room(lowered.target, "toolchain").build(lowered)
+
+
+def _room(target: Target, module: str) -> ModuleType:
+    return importlib.import_module(f"tilelang.targets.{target.kind}.{module}")
