@@ -1,0 +1,43 @@
+/**
+ * Shows how a run ended: a notification, a line in the status bar, and the whole report in an output of its own.
+ */
+import * as vscode from 'vscode';
+import type { LanguageClient } from 'vscode-languageclient/node';
+import { RunFinished, type RunResult } from './protocol';
+import { report, summary } from './runReport';
+
+export class RunResults implements vscode.Disposable {
+  private readonly output = vscode.window.createOutputChannel('TileLang Runs');
+  private readonly status = vscode.window.createStatusBarItem('tilelang.run', vscode.StatusBarAlignment.Left);
+
+  constructor() {
+    this.status.name = 'TileLang Run';
+    this.status.command = 'tilelang.showRuns';
+  }
+
+  dispose(): void {
+    this.output.dispose();
+    this.status.dispose();
+  }
+
+  listen(client: LanguageClient): void {
+    client.onNotification(RunFinished, (result) => void this.show(result));
+  }
+
+  /** The output with all reports of this session. */
+  reveal(): void {
+    this.output.show(true);
+  }
+
+  private async show(result: RunResult): Promise<void> {
+    const line = summary(result);
+    this.output.appendLine(`${new Date().toLocaleTimeString()}  ${report(result)}\n`);
+    this.status.text = `$(${result.passed ? 'pass' : 'error'}) ${result.kernel}`;
+    this.status.tooltip = line;
+    this.status.backgroundColor = result.passed ? undefined : new vscode.ThemeColor('statusBarItem.errorBackground');
+    this.status.show();
+    const details = 'Show Report';
+    const show = result.passed ? vscode.window.showInformationMessage : vscode.window.showErrorMessage;
+    if ((await show(line, details)) === details) this.reveal();
+  }
+}
