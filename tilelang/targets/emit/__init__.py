@@ -1,0 +1,1 @@
+"""Source emission shared by the C-family targets: dialects, device helpers, expressions, statements."""
