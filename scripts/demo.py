@@ -1,7 +1,7 @@
-"""The demo behind `make demo`: drives the real language server over stdio, as an editor does, and prints what it answers.
+"""The demo behind `make demo`: drives the real language server over stdio, as an editor does.
 
-Opens `examples/quickstart.py` and a copy with one mistake in it; shows the diagnostics as source excerpts, one hover, the
-head of the generated CUDA, and "run & assert vs torch" (on the CPU where there is no GPU).
+Opens `examples/quickstart.py` and a copy with one mistake in it; shows the diagnostics as source excerpts, one
+hover, the head of the generated CUDA, and "run & assert vs torch" (on the CPU where there is no GPU).
 """
 
 from __future__ import annotations
