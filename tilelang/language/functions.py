@@ -1,0 +1,54 @@
+"""The decorators that mark a function as kernel code without compiling it: `@T.prim_func` and `@T.macro`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tilelang.language.values import OutsideKernelError
+
+if TYPE_CHECKING:
+    # Checkers then leave the body alone: `A: T.Tensor((M, K), dtype)` is no type expression to them.
+    from typing import no_type_check as macro
+    from typing import no_type_check as prim_func
+else:
+
+    class PrimFunc:
+        """A kernel written by hand, as a lazy factory returns it: `tilelang.compile` takes it.
+
+        `function` is the undecorated Python function, whose source the compiler reads; it is never called.
+        """
+
+        def __init__(self, function: Callable[..., Any]) -> None:
+            self.function = function
+            functools.update_wrapper(self, function)
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            raise TypeError(
+                f"{self.function.__name__} is a kernel, not yet compiled: call tilelang.compile({self.function.__name__}) "
+                "first, or return it from a function decorated with @tilelang.jit"
+            )
+
+    class Macro:
+        """A function whose body is written into the kernel that calls it, parameters bound to its
+        arguments.
+        """
+
+        def __init__(self, function: Callable[..., Any]) -> None:
+            self.function = function
+            functools.update_wrapper(self, function)
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            raise OutsideKernelError(self.function.__name__)
+
+    def prim_func(func: Callable[..., Any]) -> PrimFunc:
+        """Mark a function as a kernel: parameters annotated with `T.Tensor`, the body a tile program.
+
+        Returned by a lazy factory under `@tilelang.jit`, or compiled by `tilelang.compile`.
+        """
+        return PrimFunc(func)
+
+    def macro(func: Callable[..., Any]) -> Macro:
+        """Mark a function whose body is written into each kernel that calls it."""
+        return Macro(func)

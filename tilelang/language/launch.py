@@ -1,0 +1,38 @@
+"""The launch: the grid of blocks, the threads of a block, and how block numbers map to tiles."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, overload
+
+from tilelang.language.values import OutsideKernelError, Scalar
+
+
+@overload
+def Kernel(
+    x: Any, /, *, threads: Any = None, prelude: str | None = None, cluster_dims: Any = None
+) -> AbstractContextManager[Scalar]: ...
+@overload
+def Kernel(
+    x: Any, y: Any, /, *, threads: Any = None, prelude: str | None = None, cluster_dims: Any = None
+) -> AbstractContextManager[tuple[Scalar, Scalar]]: ...
+@overload
+def Kernel(
+    x: Any, y: Any, z: Any, /, *, threads: Any = None, prelude: str | None = None, cluster_dims: Any = None
+) -> AbstractContextManager[tuple[Scalar, Scalar, Scalar]]: ...
+def Kernel(*blocks: Any, threads: Any = None, prelude: str | None = None, cluster_dims: Any = None) -> Any:
+    """Launch the body once per block: `with T.Kernel(T.ceildiv(N, 128), T.ceildiv(M, 128), threads=128) as
+    (bx, by):`
+
+    blocks: one to three extents of the grid, x first; numbers or sizes.
+    threads: of a block, one number or up to three; 128 if not given. Yields the block variable, or a tuple
+    of them, from 0 up. prelude and cluster_dims are not supported.
+    """
+    raise OutsideKernelError("Kernel")
+
+
+def get_thread_binding(dim: int = 0) -> Scalar:
+    """The number of the thread in its block along `dim` (0 is x), for code that deals with threads by
+    itself.
+    """
+    raise OutsideKernelError("get_thread_binding")

@@ -1,0 +1,121 @@
+"""What each name of the language is to the compiler: one table, read by the frontend, completion and hovers.
+
+Keys are attribute names of `tilelang.language`. The declaration itself carries signature and documentation.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+import tilelang.language as declarations
+from tilelang.arch.dtypes import DTYPES
+
+EntryKind = Literal["tile_op", "frame", "alloc", "tensor", "expr", "dtype", "annotation", "sync", "meta"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One name.
+
+    kind: tile_op is looked up in `ops.registry.TILE_OPS` by `op`; frame is the launch or a loop; alloc
+    makes a buffer of the scope `op`; tensor declares arguments, sizes and views; expr is a scalar function
+    `op`; dtype names the dtype `op`; annotation and sync are statements; meta are decorators, enumerations
+    and types.
+    fixed: operands that the name itself decides, by parameter name of the operation.
+    unsupported: parameters that are declared for compatibility; given another value than the default they
+    are refused.
+    """
+
+    kind: EntryKind
+    op: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    unsupported: frozenset[str] = frozenset()
+
+
+def _reduce(kind: str, *unsupported: str) -> Entry:
+    return Entry("tile_op", "reduce", {"kind": kind}, frozenset({"annotations", *unsupported}))
+
+
+def _entries(kind: EntryKind, names: str) -> dict[str, Entry]:
+    return {name: Entry(kind, name) for name in names.split()}
+
+
+_TILE_OPS = {
+    "copy": Entry("tile_op", "copy", unsupported=frozenset({"annotations", "loop_layout"})),
+    "gemm": Entry("tile_op", "gemm", unsupported=frozenset({"mbar", "annotations"})),
+    "fill": Entry("tile_op", "fill", unsupported=frozenset({"annotations"})),
+    "clear": Entry("tile_op", "fill", {"value": 0}, frozenset({"annotations"})),
+    "reduce_sum": _reduce("sum"),
+    "reduce_max": _reduce("max", "nan_propagate"),
+    "reduce_min": _reduce("min", "nan_propagate"),
+    "reduce_abssum": _reduce("abssum"),
+    "reduce_absmax": _reduce("absmax", "nan_propagate"),
+}
+
+_FRAMES = {
+    "Kernel": Entry("frame", "Kernel", unsupported=frozenset({"prelude", "cluster_dims"})),
+    "Parallel": Entry("frame", "Parallel", unsupported=frozenset({"loop_layout"})),
+    "Pipelined": Entry("frame", "Pipelined"),
+    "serial": Entry("frame", "serial"),
+    "Serial": Entry("frame", "serial"),
+    "unroll": Entry("frame", "unroll"),
+    "Unroll": Entry("frame", "unroll"),
+    "vectorized": Entry("frame", "vectorized"),
+    "Vectorized": Entry("frame", "vectorized"),
+}
+
+_ALLOCATIONS = {
+    "alloc_shared": Entry("alloc", "shared"),
+    "alloc_fragment": Entry("alloc", "local.fragment"),
+    "alloc_local": Entry("alloc", "local"),
+    "alloc_var": Entry("alloc", "local.var"),
+}
+
+_TENSORS = _entries("tensor", "Tensor StridedTensor dynamic const empty reshape view") | {
+    "symbolic": Entry("tensor", "dynamic"),
+}
+
+_EXPRESSIONS = _entries(
+    "expr",
+    "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan atan2 sinh cosh tanh sigmoid erf abs "
+    "floor ceil trunc nearbyint isnan isinf isfinite pow fmod fma max min clamp infinity max_value min_value "
+    "if_then_else reinterpret ceildiv floordiv floormod truncdiv truncmod bitwise_and bitwise_or bitwise_xor "
+    "bitwise_not shift_left shift_right get_thread_binding",
+) | {
+    "cdiv": Entry("expr", "ceildiv"),
+    "Select": Entry("expr", "Select"),
+    "round": Entry("expr", "round", unsupported=frozenset({"rounding_mode"})),
+    "cast": Entry("expr", "cast", unsupported=frozenset({"round", "sat"})),
+}
+
+_DTYPES = {name: Entry("dtype", name) for name in DTYPES}
+
+LANGUAGE: Mapping[str, Entry] = MappingProxyType(
+    {
+        **_TILE_OPS,
+        **_FRAMES,
+        **_ALLOCATIONS,
+        **_TENSORS,
+        **_EXPRESSIONS,
+        **_DTYPES,
+        "use_swizzle": Entry("annotation", "use_swizzle"),
+        "sync_threads": Entry("sync", "sync_threads", unsupported=frozenset({"barrier_id", "arrive_count"})),
+        **_entries("meta", "prim_func macro GemmWarpPolicy dtype Scalar Tile"),
+    }
+)
+
+
+def declared_name(value: object) -> str | None:
+    """The name in `LANGUAGE` that `value` is declared under: `T.copy` (however imported) -> "copy". None
+    for others.
+    """
+    return _names_by_identity().get(id(value))
+
+
+@functools.cache
+def _names_by_identity() -> dict[int, str]:
+    return {id(getattr(declarations, name)): name for name in LANGUAGE}

@@ -1,0 +1,141 @@
+"""Operations on whole tiles: copy, gemm, fill, reduce."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, Literal
+
+from tilelang.language.values import OutsideKernelError
+
+Annotations = Mapping[str, Any] | None
+EvictionPolicy = Literal["evict_normal", "evict_first", "evict_last"]
+
+
+class GemmWarpPolicy(IntEnum):
+    """How the warps of a block divide the result of `T.gemm`."""
+
+    Square = 0  # tiles of each warp as square as possible
+    FullRow = 1  # as many warps as possible along M
+    FullCol = 2  # as many warps as possible along N
+
+
+def copy(
+    src: Any,
+    dst: Any,
+    *,
+    coalesced_width: int | None = None,
+    disable_tma: bool = False,
+    eviction_policy: EvictionPolicy | None = None,
+    prefer_instruction: Literal["tma", "cp_async", "sync"] | None = None,
+    annotations: Annotations = None,
+    loop_layout: Any = None,
+) -> None:
+    """Move a tile between global memory, shared memory and fragments: `T.copy(A[by * 128, k * 32],
+    A_shared)`.
+
+    src, dst: a tile, a slice, or a start `A[i, j]` that takes its extents from the other side. Extents
+    other than 1 must agree in order; nothing is broadcast. Dtypes may differ, elements are converted. Reads
+    outside a global tensor give 0, writes outside are skipped. After the statement `dst` may be read.
+    coalesced_width: elements one thread moves at a time. eviction_policy, prefer_instruction, disable_tma:
+    hints.
+    """
+    raise OutsideKernelError("copy")
+
+
+def gemm(
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    mbar: Any = None,
+    annotations: Annotations = None,
+) -> None:
+    """C += A · B on tiles, with tensor cores where the target has them.
+
+    Shapes: A [M, K] ([K, M] with transpose_A), B [K, N] ([N, K] with transpose_B), C [M, N]; compile-time
+    numbers.
+    Memory: A and B in shared memory or fragments, C a fragment.
+    Dtypes: A and B alike: float16, bfloat16, float32 (computed as TF32 on tensor cores) or int8.
+    policy: how warps divide C. clear_accum: start from zero instead of C, may be an expression such as `k
+    == 0`.
+    """
+    raise OutsideKernelError("gemm")
+
+
+def clear(buffer: Any, annotations: Annotations = None) -> None:
+    """Set every element of a tile or a slice to zero."""
+    raise OutsideKernelError("clear")
+
+
+def fill(buffer: Any, value: Any, annotations: Annotations = None) -> None:
+    """Set every element of a tile or a slice to `value`, converted to its dtype."""
+    raise OutsideKernelError("fill")
+
+
+def reduce_sum(
+    buffer: Any, out: Any, dim: int = -1, clear: bool = True, batch: int = 1, annotations: Annotations = None
+) -> None:
+    """out = sum of `buffer` over dimension `dim`.
+
+    out: a tile of buffer's shape without `dim`, or with 1 there. dim: -1 is the last.
+    clear: False adds to out's old contents. batch: outputs of one thread that are exchanged together, a hint.
+    """
+    raise OutsideKernelError("reduce_sum")
+
+
+def reduce_max(
+    buffer: Any,
+    out: Any,
+    dim: int = -1,
+    clear: bool = True,
+    batch: int = 1,
+    nan_propagate: bool = False,
+    annotations: Annotations = None,
+) -> None:
+    """out = maximum of `buffer` over dimension `dim`; with clear=False also over out's old contents.
+
+    Shapes as in `T.reduce_sum`. nan_propagate is not supported.
+    """
+    raise OutsideKernelError("reduce_max")
+
+
+def reduce_min(
+    buffer: Any,
+    out: Any,
+    dim: int = -1,
+    clear: bool = True,
+    batch: int = 1,
+    nan_propagate: bool = False,
+    annotations: Annotations = None,
+) -> None:
+    """out = minimum of `buffer` over dimension `dim`; with clear=False also over out's old contents.
+
+    Shapes as in `T.reduce_sum`. nan_propagate is not supported.
+    """
+    raise OutsideKernelError("reduce_min")
+
+
+def reduce_abssum(
+    buffer: Any, out: Any, dim: int = -1, batch: int = 1, annotations: Annotations = None
+) -> None:
+    """out = sum of absolute values over dimension `dim`. Shapes as in `T.reduce_sum`."""
+    raise OutsideKernelError("reduce_abssum")
+
+
+def reduce_absmax(
+    buffer: Any,
+    out: Any,
+    dim: int = -1,
+    clear: bool = True,
+    batch: int = 1,
+    nan_propagate: bool = False,
+    annotations: Annotations = None,
+) -> None:
+    """out = largest absolute value over dimension `dim`. Shapes as in `T.reduce_sum`; nan_propagate is not
+    supported.
+    """
+    raise OutsideKernelError("reduce_absmax")
