@@ -138,6 +138,11 @@ class Region:
             return self.buffer.shape
         return tuple(1 if i.extent is None else i.extent for i in self.indices)
 
+    @property
+    def fits_rank(self) -> bool:
+        """Whether the subscript has one entry per dimension."""
+        return self.indices is None or len(self.indices) == len(self.buffer.shape)
+
     def text(self) -> str:
         """`A[by * 128, ko * 32]` or `A_shared`: how a message names the operand."""
         if self.indices is None:

@@ -1,26 +1,47 @@
 """T.copy: move a tile between global memory, shared memory and fragments, converting the dtype if it differs.
 
-Extents follow the contract: a whole buffer gives its shape, a slice its length, a point `A[i, j]` takes the extents of
-the other side, right-aligned and padded with leading ones. Reads outside a global tensor give zero, writes are skipped.
+Extents follow the contract: a whole buffer gives its shape, a slice its length, a point `A[i, j]` takes the
+extents of the other side, right-aligned and padded with leading ones. Reads outside a global tensor give
+zero, writes are skipped.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import ir
-from tvm import tirx as X
-
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules import shape as rules
 from tilelang.ir import tile_ops
+from tilelang.ir.spans import to_tvm
+from tilelang.ir.tile_program import OpRecord
+from tilelang.ir.values import Region, as_int, show
+from tilelang.ops.build import convert, operand_region
+from tilelang.ops.extents import LEVEL, CopyExtents, Mismatch, copy_extents
+from tilelang.ops.operands import (
+    bytes_text,
+    declared,
+    dtype_name,
+    scope_name,
+    shape_text,
+    tile_bytes,
+    times,
+    wrong_operands,
+)
+from tilelang.ops.tile_op import CheckContext, OpDescription, RegionAccess, TileOp
+
+from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Copy:
-    """`dst[...] = src[...]`. Both regions hold the same number of non-1 extents, matched in order, equal sizes.
+    """`dst[...] = src[...]`. Both regions hold the same number of non-1 extents, matched in order, equal
+    sizes.
 
-    `is_async`: part of an open asynchronous group (placed by pipelining); the data is there only after the matching
-    `tl.async_wait` and a barrier.
+    `is_async`: part of an open asynchronous group (placed by pipelining); the data is there only after the
+    matching `tl.async_wait` and a barrier.
     """
 
     src: Any  # TensorRegion
@@ -50,3 +71,115 @@ class Copy:
         """The operation a `tl.copy` call stands for."""
         attrs = dict(call.attrs.items()) if call.attrs else {}
         return Copy(call.args[0], call.args[1], **attrs, span=call.span)
+
+
+def accesses(record: OpRecord) -> Sequence[RegionAccess]:
+    """What is read and written; nothing where an operand is unknown."""
+    src, dst = record.region("src"), record.region("dst")
+    if src is None or dst is None:
+        return [
+            RegionAccess(name, region, mode, region.extents)
+            for name, region, mode in (("src", src, "read"), ("dst", dst, "write"))
+            if region is not None
+        ]
+    extents = copy_extents(src, dst)
+    return [
+        RegionAccess("src", src, "read", extents.src),
+        RegionAccess("dst", dst, "write", extents.dst),
+    ]
+
+
+def build(record: OpRecord) -> Any:
+    """`tl.copy` over both regions; a plain store if both sides are single elements."""
+    src, dst = record.region("src"), record.region("dst")
+    if src is None or dst is None:
+        raise ValueError("both operands of T.copy must be known")
+    extents = copy_extents(src, dst)
+    span = to_tvm(record.span)
+    if src.is_point and dst.is_point:
+        value = src.buffer.var[tuple(src.starts)]
+        return X.BufferStore(dst.buffer.var, convert(value, str(dst.buffer.dtype)), list(dst.starts), span)
+    return Copy(
+        operand_region(src, extents.src),
+        operand_region(dst, extents.dst),
+        coalesced_width=record.value("coalesced_width"),
+        prefer_instruction=record.value("prefer_instruction"),
+        eviction_policy=record.value("eviction_policy"),
+        disable_tma=bool(record.value("disable_tma", False)),
+        span=span,
+    ).call()
+
+
+def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
+    """copy-shape, tile-operand."""
+    yield from wrong_operands(record, ("src", "dst"))
+    src, dst = record.region("src"), record.region("dst")
+    if src is None or dst is None or not (src.fits_rank and dst.fits_rank):
+        return
+    extents = copy_extents(src, dst, context.prover)
+    for mismatch in extents.mismatches:
+        yield _mismatch(record, src, dst, mismatch)
+
+
+def _mismatch(record: OpRecord, src: Region, dst: Region, found: Mismatch) -> Problem:
+    names = {"src": src.text(), "dst": dst.text()}
+    related = declared(src.buffer, dst.buffer)
+    shapes = {"src_shape": shape_text(src.extents), "dst_shape": shape_text(dst.extents)}
+    if found.kind == "shapes":
+        return rules.COPY_SHAPE.at(record.span_of("dst"), related=related, **names, **shapes)
+    sizes = {
+        "src_size": show(found.src_extent),
+        "dst_size": show(found.dst_extent),
+        "src_dim": found.src_dim,
+        "dst_dim": found.dst_dim,
+    }
+    if found.kind == "source-larger":
+        return rules.COPY_SOURCE_LARGER.at(record.span_of("dst"), related=related, **names, **sizes)
+    if found.kind == "source-smaller" and _side_that_iterates(src, dst) is dst:
+        return rules.COPY_SOURCE_SMALLER.at(record.span_of("src"), related=related, **names, **sizes)
+    if found.src_dim is not None:
+        sized, other, dim, size, argument = src, dst, found.src_dim, found.src_extent, "src"
+    else:
+        sized, other, dim, size, argument = dst, src, found.dst_dim, found.dst_extent, "dst"
+    return rules.COPY_UNMATCHED.at(
+        record.span_of(argument),
+        related=related,
+        dim=dim,
+        operand=sized.text(),
+        size=show(size),
+        other=other.text(),
+        other_shape="" if other.is_point else shape_text(other.extents),
+    )
+
+
+def _side_that_iterates(src: Region, dst: Region) -> Region:
+    """The side that is lower in the hierarchy; the source on a tie."""
+    return dst if LEVEL.get(dst.buffer.scope, 0) > LEVEL.get(src.buffer.scope, 0) else src
+
+
+def describe(record: OpRecord, context: CheckContext) -> OpDescription:
+    """`128×32 float16 (8 KiB), global A → shared A_shared`."""
+    src, dst = record.region("src"), record.region("dst")
+    if src is None or dst is None:
+        return OpDescription("copies a tile", "")
+    extents = copy_extents(src, dst, context.prover)
+    tile = _tile(extents, src, dst)
+    dtype, dst_dtype = dtype_name(src.buffer) or "unknown", dtype_name(dst.buffer) or "unknown"
+    size = tile_bytes(extents.src, dtype)
+    amount = f"{times(tile)} {dtype}" + (f" ({bytes_text(size)})" if size is not None else "")
+    way = f"{scope_name(src.buffer)} {src.buffer.name} → {scope_name(dst.buffer)} {dst.buffer.name}"
+    notes = (f"converts {dtype} to {dst_dtype}",) if dtype != dst_dtype else ()
+    if "global" in (src.buffer.scope, dst.buffer.scope):
+        notes += ("outside the tensor, reads give 0 and writes are skipped",)
+    return OpDescription(f"{amount}, {way}", f"{times(tile)} {dtype}", notes=notes)
+
+
+def _tile(extents: CopyExtents, src: Region, dst: Region) -> list[Any]:
+    """The extents people think of: those of the side that is a tile, leading ones left out."""
+    chosen = list(extents.dst if _side_that_iterates(src, dst) is dst else extents.src)
+    while len(chosen) > 1 and as_int(chosen[0]) == 1:
+        chosen.pop(0)
+    return chosen
+
+
+COPY = TileOp("copy", verify, accesses, describe, build)

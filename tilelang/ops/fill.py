@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import ir
-from tvm import tirx as X
-
+from tilelang.diagnostics.problem import Problem
 from tilelang.ir import tile_ops
+from tilelang.ir.spans import to_tvm
+from tilelang.ir.tile_program import OpRecord
+from tilelang.ir.values import show
+from tilelang.ops.build import convert, operand_region
+from tilelang.ops.operands import dtype_name, scope_name, times, wrong_operands
+from tilelang.ops.tile_op import CheckContext, OpDescription, RegionAccess, TileOp
+
+from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,3 +35,36 @@ class Fill:
     def read(call: ir.Call) -> Fill:
         """The operation a `tl.fill` call stands for."""
         return Fill(call.args[0], call.args[1], span=call.span)
+
+
+def accesses(record: OpRecord) -> Sequence[RegionAccess]:
+    """The one region that is written."""
+    region = record.region("buffer")
+    return [] if region is None else [RegionAccess("buffer", region, "write", region.extents)]
+
+
+def build(record: OpRecord) -> Any:
+    """`tl.fill` with the value in the buffer's dtype; T.clear gives no value and means zero."""
+    region = record.region("buffer")
+    if region is None:
+        raise ValueError("the buffer of T.fill must be known")
+    value = convert(record.value("value", 0), str(region.buffer.dtype))
+    return Fill(operand_region(region, region.extents), value, to_tvm(record.span)).call()
+
+
+def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
+    """tile-operand. Bounds of a slice are a rule about all operations, in `analysis`."""
+    yield from wrong_operands(record, ("buffer",))
+
+
+def describe(record: OpRecord, context: CheckContext) -> OpDescription:
+    """`128×128 float32 fragment C_local = 0`."""
+    region = record.region("buffer")
+    if region is None:
+        return OpDescription("fills a tile", "")
+    tile = f"{times(region.extents)} {dtype_name(region.buffer) or 'unknown'}"
+    value = show(record.value("value", 0))
+    return OpDescription(f"{tile}, {scope_name(region.buffer)} {region.text()} = {value}", tile)
+
+
+FILL = TileOp("fill", verify, accesses, describe, build)

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import ir
-from tvm import tirx as X
-
+from tilelang.arch.instruction import MatrixInstruction
+from tilelang.arch.tables import choose_instruction, matrix_instructions
+from tilelang.arch.target import Target
+from tilelang.diagnostics.problem import Fix, Problem
+from tilelang.diagnostics.rules import dtype as dtype_rules
+from tilelang.diagnostics.rules import resource as resource_rules
+from tilelang.diagnostics.rules import scope as scope_rules
+from tilelang.diagnostics.rules import shape as shape_rules
 from tilelang.ir import tile_ops
+from tilelang.ir.spans import to_tvm
+from tilelang.ir.tile_program import OpRecord
+from tilelang.ir.values import Region, Value, as_int, show
+from tilelang.layout.warp_partition import legal_threads, warp_partition, warp_partitions
+from tilelang.ops.build import operand_region, option
+from tilelang.ops.operands import declared, dtype_name, regions, scope_name, shape_text, times, wrong_operands
+from tilelang.ops.source_edits import append_argument, rename_callee, replace_argument
+from tilelang.ops.tile_op import CheckContext, OpDescription, RegionAccess, TileOp
+
+from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Gemm:
-    """C[M, N] += A[M, K] · B[K, N]; `transpose_a` means A is stored [K, M], `transpose_b` that B is stored [N, K].
+    """C[M, N] += A[M, K] · B[K, N]; `transpose_a` means A is stored [K, M], `transpose_b` that B is stored
+    [N, K].
 
-    `clear_accum` is a boolean expression: start from zero instead of C's contents. `policy` is Square, FullRow or
-    FullCol. Leading dimensions of the regions are 1.
+    `clear_accum` is a boolean expression: start from zero instead of C's contents. `policy` is Square,
+    FullRow or FullCol. Leading dimensions of the regions are 1.
     """
 
     a: Any  # TensorRegion
@@ -48,3 +66,376 @@ class Gemm:
         c = [int(r.extent) for r in self.c.region][-2:]
         a = [int(r.extent) for r in self.a.region][-2:]
         return c[0], c[1], a[0] if self.transpose_a else a[1]
+
+
+def accesses(record: OpRecord) -> Sequence[RegionAccess]:
+    """A and B are read; C is updated, or only written where `clear_accum` is plainly true."""
+    overwrites = as_int(record.value("clear_accum", False)) == 1
+    modes = {"A": "read", "B": "read", "C": "write" if overwrites else "update"}
+    return [
+        RegionAccess(name, region, mode, region.extents)
+        for name, mode in modes.items()
+        if (region := record.region(name)) is not None
+    ]
+
+
+def build(record: OpRecord) -> Any:
+    """`tl.gemm` over the three regions."""
+    regions = [record.region(name) for name in ("A", "B", "C")]
+    if any(r is None for r in regions):
+        raise ValueError("the operands of T.gemm must be known")
+    clear = record.value("clear_accum", False)
+    return Gemm(
+        *(operand_region(r, r.extents) for r in regions if r is not None),
+        transpose_a=bool(as_int(record.value("transpose_A", False))),
+        transpose_b=bool(as_int(record.value("transpose_B", False))),
+        policy=option(record.value("policy", "Square")),
+        clear_accum=clear if as_int(clear) is None else bool(as_int(clear)),
+        span=to_tvm(record.span),
+    ).call()
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One extent of the product as one operand has it: `K` of `B_s`."""
+
+    name: str  # "M", "N", "K"
+    argument: str  # "A", "B", "C"
+    region: Region
+    size: Value
+
+
+def _sides(
+    a: Region, b: Region, c: Region, transpose_a: bool, transpose_b: bool
+) -> list[tuple[_Side, _Side]]:
+    """The three pairs of extents that must be equal."""
+    m, k = reversed(a.extents[-2:]) if transpose_a else a.extents[-2:]
+    k2, n = reversed(b.extents[-2:]) if transpose_b else b.extents[-2:]
+    m2, n2 = c.extents[-2:]
+    return [
+        (_Side("K", "A", a, k), _Side("K", "B", b, k2)),
+        (_Side("M", "A", a, m), _Side("M", "C", c, m2)),
+        (_Side("N", "B", b, n), _Side("N", "C", c, n2)),
+    ]
+
+
+def _transposes(record: OpRecord) -> tuple[bool, bool] | None:
+    """Both transpose options, None if one is not known."""
+    options = [record.value(name, False) for name in ("transpose_A", "transpose_B")]
+    numbers = [as_int(v) for v in options]
+    return None if None in numbers else (bool(numbers[0]), bool(numbers[1]))
+
+
+def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
+    """gemm-shape, gemm-scope, gemm-dtype, gemm-runtime-extent, gemm-tile, thread-count, tile-operand."""
+    yield from wrong_operands(record, ("A", "B", "C"))
+    yield from _check_scopes(record, context)
+    yield from _check_dtypes(record, context)
+    shapes = list(_check_ranks(record, context))
+    yield from shapes
+    found, transposes = regions(record, ("A", "B", "C")), _transposes(record)
+    if shapes or found is None or transposes is None:
+        return
+    pairs = _sides(*found, *transposes)
+    wrong = [p for p in pairs if context.prover.equal(p[0].size, p[1].size) is False]
+    if wrong:
+        yield from _shape_problems(record, found, transposes, wrong, context)
+        return
+    runtime = list(_check_runtime(record, pairs, context))
+    yield from runtime
+    if not runtime:
+        yield from _check_tile(record, pairs, context)
+
+
+def _check_ranks(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
+    for name in ("A", "B", "C"):
+        region = record.region(name)
+        if region is None or not region.fits_rank:
+            continue
+        span, related = record.span_of(name), declared(region.buffer)
+        rank = len(region.buffer.shape)
+        if rank < 2:
+            yield shape_rules.GEMM_RANK.at(span, related=related, operand=region.text(), rank=rank)
+        elif region.is_point:
+            rows = show(region.buffer.shape[-1])
+            yield shape_rules.GEMM_POINT.at(
+                span, related=related, operand=region.text(), buffer=region.buffer.name, rows=rows
+            )
+        for dim, size in enumerate(region.extents[:-2]):
+            if context.prover.equal(size, 1) is False:
+                yield shape_rules.GEMM_LEADING.at(
+                    span,
+                    related=related,
+                    operand=region.text(),
+                    shape=shape_text(region.extents),
+                    dim=dim,
+                    size=show(size),
+                )
+
+
+def _shape_problems(
+    record: OpRecord,
+    found: list[Region],
+    transposes: tuple[bool, bool],
+    wrong: list[tuple[_Side, _Side]],
+    context: CheckContext,
+) -> Iterator[Problem]:
+    cure = _fitting_transposes(found, transposes, context)
+    if cure is None:
+        for left, right in wrong:
+            yield _shape_problem(record, left, right, shape_rules.GEMM_SHAPE)
+        return
+    changed = [
+        (name, new)
+        for name, old, new in zip(("transpose_A", "transpose_B"), transposes, cure, strict=True)
+        if old != new
+    ]
+    text = " and ".join(f"{name}={new}" for name, new in changed)
+    edits = [
+        replace_argument(record, name, str(new)) or append_argument(record, f"{name}={new}")
+        for name, new in changed
+    ]
+    known = [e for e in edits if e is not None]
+    fixes = (Fix(f"Use {text}", tuple(known)),) if len(known) == len(edits) else ()
+    left, right = wrong[0]
+    yield _shape_problem(record, left, right, shape_rules.GEMM_SHAPE_TRANSPOSED, fixes, option=text)
+
+
+def _fitting_transposes(
+    found: list[Region], transposes: tuple[bool, bool], context: CheckContext
+) -> tuple[bool, bool] | None:
+    """Other transpose options under which all extents are proven equal; the fewest changes first."""
+    a, b = transposes
+    for cure in ((a, not b), (not a, b), (not a, not b)):
+        if all(context.prover.equal(x.size, y.size) for x, y in _sides(*found, *cure)):
+            return cure
+    return None
+
+
+def _shape_problem(
+    record: OpRecord, left: _Side, right: _Side, rule: Any, fixes: tuple[Fix, ...] = (), **more: str
+) -> Problem:
+    return rule.at(
+        record.span_of(right.argument),
+        related=declared(left.region.buffer, right.region.buffer),
+        fixes=fixes,
+        dim=left.name,
+        left=left.region.text(),
+        left_shape=shape_text(left.region.extents),
+        left_size=show(left.size),
+        right=right.region.text(),
+        right_shape=shape_text(right.region.extents),
+        right_size=show(right.size),
+        **more,
+    )
+
+
+def _check_runtime(
+    record: OpRecord, pairs: list[tuple[_Side, _Side]], context: CheckContext
+) -> Iterator[Problem]:
+    for pair in pairs:
+        for side in pair:
+            if context.runtime(side.size):
+                yield shape_rules.GEMM_RUNTIME_EXTENT.at(
+                    record.span_of(side.argument),
+                    related=declared(side.region.buffer),
+                    dim=side.name,
+                    operand=side.region.text(),
+                    size=show(side.size),
+                )
+                break
+
+
+_OPERAND_SCOPES = {"cpu": {"shared", "local.fragment", "local"}}
+_ACCUMULATOR_SCOPES = {"cpu": {"shared", "local.fragment", "local"}}
+
+
+def _check_scopes(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
+    kind = context.target.kind
+    operand_scopes = _OPERAND_SCOPES.get(kind, {"shared", "local.fragment"})
+    for name in ("A", "B", "C"):
+        region = record.region(name)
+        if region is None:
+            continue
+        scope, span = region.buffer.scope, record.span_of(name)
+        fields = {"operand": region.text(), "scope": scope_name(region.buffer), "target": context.target}
+        if name == "C" and scope not in _ACCUMULATOR_SCOPES.get(kind, {"local.fragment"}):
+            edit = rename_callee(region.buffer.span, context.text, "alloc_fragment")
+            fixes = (Fix("Allocate it with T.alloc_fragment", (edit,)),) if edit is not None else ()
+            yield scope_rules.GEMM_SCOPE.at(span, related=declared(region.buffer), fixes=fixes, **fields)
+        elif name != "C" and scope not in operand_scopes:
+            yield scope_rules.GEMM_OPERAND_SCOPE.at(span, related=declared(region.buffer), **fields)
+        elif scope == "local.fragment" and _is_part(region, context):
+            yield scope_rules.GEMM_PART_OF_FRAGMENT.at(
+                span,
+                related=declared(region.buffer),
+                operand=region.text(),
+                buffer=region.buffer.name,
+                shape=shape_text(region.buffer.shape),
+            )
+
+
+def _is_part(region: Region, context: CheckContext) -> bool:
+    """Whether the region is proven smaller than its buffer."""
+    return not region.is_point and any(
+        context.prover.less(e, d) for e, d in zip(region.extents, region.buffer.shape, strict=False)
+    )
+
+
+def _check_dtypes(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
+    a, b, c = (record.region(name) for name in ("A", "B", "C"))
+    left, right = (dtype_name(r.buffer) if r is not None else None for r in (a, b))
+    if a and b and left and right and left != right and not _may_mix(left, right):
+        yield dtype_rules.GEMM_DTYPE.at(
+            record.span_of("B"),
+            related=declared(a.buffer, b.buffer),
+            a=a.buffer.name,
+            a_dtype=left,
+            b=b.buffer.name,
+            b_dtype=right,
+        )
+        return
+    operand, accumulator = left or right, dtype_name(c.buffer) if c is not None else None
+    known = matrix_instructions(context.target)
+    if operand is None or not known:
+        return
+    legal = [acc for i in known if i.operand == operand for acc in i.accumulators]
+    if not legal and operand in _NEVER_MULTIPLIED:
+        names = ", ".join(dict.fromkeys(i.operand for i in known))
+        yield dtype_rules.GEMM_OPERAND_DTYPE.at(
+            record.span_of("A"), target=context.target, operand=operand, known=names
+        )
+    elif legal and c is not None and accumulator is not None and accumulator not in legal:
+        yield dtype_rules.GEMM_ACCUMULATOR.at(
+            record.span_of("C"),
+            related=declared(c.buffer),
+            c=c.buffer.name,
+            c_dtype=accumulator,
+            operand=operand,
+            legal=" or ".join(dict.fromkeys(legal)),
+            target=context.target,
+        )
+
+
+# dtypes that no tensor core of any vendor multiplies; what only our tables lack stays silent.
+_NEVER_MULTIPLIED = frozenset({"bool", "int16", "uint16", "int32", "uint32", "int64", "uint64"})
+
+
+def _may_mix(a: str, b: str) -> bool:
+    """8-bit floats mix with each other, 8-bit integers too (PTX ISA 9.7.15, mma)."""
+    return all(d.startswith("float8") for d in (a, b)) or {a, b} == {"int8", "uint8"}
+
+
+def _family(target: Target, record: OpRecord) -> list[MatrixInstruction]:
+    """The instructions for the operands' dtypes, preferred ones first."""
+    a, c = record.region("A"), record.region("C")
+    if a is None or c is None:
+        return []
+    operand, accumulator = dtype_name(a.buffer), dtype_name(c.buffer)
+    return [i for i in matrix_instructions(target) if i.operand == operand and accumulator in i.accumulators]
+
+
+def _check_tile(
+    record: OpRecord, pairs: list[tuple[_Side, _Side]], context: CheckContext
+) -> Iterator[Problem]:
+    family = _family(context.target, record)
+    if not family:
+        return
+    steps = {"M": family[0].m, "N": family[0].n, "K": min(i.k for i in family)}
+    legal = True
+    for left, _ in pairs:
+        size, step = as_int(left.size), steps[left.name]
+        if size is not None and size % step:
+            legal = False
+            yield resource_rules.GEMM_TILE.at(
+                record.span_of(left.argument),
+                related=declared(left.region.buffer),
+                dim=left.name,
+                operand=left.region.text(),
+                size=size,
+                dtype=family[0].operand,
+                target=context.target,
+                step=step,
+                nearest=_nearest(size, step),
+            )
+    warp = context.target.warp_size
+    if context.threads is not None and context.threads % warp:
+        yield resource_rules.THREAD_WARPS.at(
+            record.callee_span,
+            threads=context.threads,
+            warp=warp,
+            target=context.target,
+            nearest=_nearest(context.threads, warp),
+        )
+    elif context.threads is not None and legal:
+        yield from _check_warps(record, pairs, family[0], context.threads, context)
+
+
+def _check_warps(
+    record: OpRecord,
+    pairs: list[tuple[_Side, _Side]],
+    instruction: MatrixInstruction,
+    threads: int,
+    context: CheckContext,
+) -> Iterator[Problem]:
+    m, n = as_int(pairs[1][0].size), as_int(pairs[2][0].size)
+    warp = context.target.warp_size
+    if m is None or n is None or warp_partitions(m, n, threads // warp, instruction.m, instruction.n):
+        return
+    legal = legal_threads(m, n, warp, instruction.m, instruction.n)
+    yield resource_rules.GEMM_WARPS.at(
+        record.span,
+        warps=threads // warp,
+        threads=threads,
+        m=m,
+        n=n,
+        step_m=instruction.m,
+        step_n=instruction.n,
+        target=context.target,
+        legal=", ".join(map(str, legal)),
+    )
+
+
+def _nearest(size: int, step: int) -> str:
+    """The multiples of `step` around `size`: `16 and 32`, or `16` below the first."""
+    below = size // step * step
+    return f"{below} and {below + step}" if below else str(step)
+
+
+def describe(record: OpRecord, context: CheckContext) -> OpDescription:
+    """`C[128×128] += A[128×32] · B[32×128]`, with the instruction and the warps the lowering will use."""
+    found, transposes = regions(record, ("A", "B", "C")), _transposes(record)
+    if found is None or transposes is None or any(len(r.extents) < 2 for r in found):
+        return OpDescription("multiplies two tiles", "")
+    a, b, c = found
+    sides = {left.name: left.size for left, _ in _sides(a, b, c, *transposes)}
+    operand, accumulator = dtype_name(a.buffer) or "unknown", dtype_name(c.buffer) or "unknown"
+    names = [
+        r.buffer.name + ("ᵀ" if flipped else "") for r, flipped in ((a, transposes[0]), (b, transposes[1]))
+    ]
+    sign = "=" if as_int(record.value("clear_accum", False)) == 1 else "+="
+    tile = times([sides["M"], sides["N"], sides["K"]])
+    summary = f"{c.buffer.name} {sign} {names[0]} · {names[1]}, M×N×K = {tile}, {operand} → {accumulator}"
+    numbers = [as_int(sides[name]) for name in "MNK"]
+    instruction, note = None, ()
+    if None not in numbers:
+        m, n, k = (int(v) for v in numbers if v is not None)
+        chosen = choose_instruction(context.target, operand, accumulator, k)
+        if chosen is not None:
+            instruction = _instruction_text(record, chosen, m, n, accumulator, context)
+            note = (chosen.note,) if chosen.note else ()
+    return OpDescription(summary, f"{tile} {operand}", instruction, note)
+
+
+def _instruction_text(
+    record: OpRecord, chosen: MatrixInstruction, m: int, n: int, accumulator: str, context: CheckContext
+) -> str:
+    text = f"{chosen.name} {chosen.shape_text} {accumulator}.{chosen.operand}"
+    if context.threads is None:
+        return text
+    policy = str(option(record.value("policy", "Square")))
+    grid = warp_partition(policy, m, n, context.threads // context.target.warp_size, chosen.m, chosen.n)
+    return text if grid is None else f"{text}, warps {grid}"
+
+
+GEMM = TileOp("gemm", verify, accesses, describe, build)

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import ir
-from tvm import tirx as X
-
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.dtype import REDUCE_DTYPE
+from tilelang.diagnostics.rules.scope import REDUCE_SCOPE
+from tilelang.diagnostics.rules.shape import REDUCE_DIM, REDUCE_SHAPE
 from tilelang.ir import tile_ops
+from tilelang.ir.spans import to_tvm
+from tilelang.ir.tile_program import OpRecord
+from tilelang.ir.values import Region, Value, as_int, show
+from tilelang.ops.build import operand_region, option
+from tilelang.ops.operands import declared, dtype_name, scope_name, shape_text, times, wrong_operands
+from tilelang.ops.tile_op import CheckContext, OpDescription, RegionAccess, TileOp
+
+from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Reduce:
-    """`dst = kind over dimension dim of src`; `dim` counts from 0. `clear` False combines with dst's old contents once.
+    """`dst = kind over dimension dim of src`; `dim` counts from 0. `clear` False combines with dst's old
+    contents once.
 
-    `kind` is sum, max, min, abssum, absmax, bitand, bitor or bitxor. dst has src's shape without `dim`, or with 1 there.
+    `kind` is sum, max, min, abssum, absmax, bitand, bitor or bitxor. dst has src's shape without `dim`, or
+    with 1 there.
     """
 
     src: Any  # TensorRegion
@@ -36,3 +49,118 @@ class Reduce:
     def read(call: ir.Call) -> Reduce:
         """The operation a `tl.reduce` call stands for."""
         return Reduce(call.args[0], call.args[1], **dict(call.attrs.items()), span=call.span)
+
+
+def reduced_dim(record: OpRecord) -> int | None:
+    """The dimension that is folded, counted from 0; None if it is unknown or out of range."""
+    region, dim = record.region("buffer"), as_int(record.value("dim", -1))
+    if region is None or dim is None:
+        return None
+    rank = len(region.extents)
+    return dim % rank if -rank <= dim < rank else None
+
+
+def accesses(record: OpRecord) -> Sequence[RegionAccess]:
+    """The source is read; the destination is written, or updated with `clear=False`."""
+    mode = "update" if as_int(record.value("clear", True)) == 0 else "write"
+    return [
+        RegionAccess(name, region, how, region.extents)
+        for name, how in (("buffer", "read"), ("out", mode))
+        if (region := record.region(name)) is not None
+    ]
+
+
+def build(record: OpRecord) -> Any:
+    """`tl.reduce` over both regions."""
+    src, dst, dim = record.region("buffer"), record.region("out"), reduced_dim(record)
+    if src is None or dst is None or dim is None:
+        raise ValueError("the operands of a reduction must be known")
+    return Reduce(
+        operand_region(src, src.extents),
+        operand_region(dst, dst.extents),
+        kind=option(record.value("kind", "sum")),
+        dim=dim,
+        clear=bool(as_int(record.value("clear", True))),
+        span=to_tvm(record.span),
+    ).call()
+
+
+_TILES = frozenset({"local.fragment", "shared"})
+_PRIVATE = frozenset({"local", "local.var"})
+
+
+def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
+    """reduce-shape, reduce-scope, reduce-dtype, tile-operand."""
+    yield from wrong_operands(record, ("buffer", "out"))
+    src, dst = record.region("buffer"), record.region("out")
+    if src is None or dst is None:
+        return
+    yield from _check_shape(record, src, dst, context)
+    a, b = src.buffer.scope, dst.buffer.scope
+    if not ({a, b} <= _TILES or (a == "local" and b in _PRIVATE)):
+        yield REDUCE_SCOPE.at(
+            record.span_of("out" if a in _TILES else "buffer"),
+            related=declared(src.buffer, dst.buffer),
+            buffer=src.buffer.name,
+            scope=scope_name(src.buffer),
+            out=dst.buffer.name,
+            out_scope=scope_name(dst.buffer),
+        )
+    kind, dtype = option(record.value("kind", "sum")), dtype_name(src.buffer)
+    if str(kind).startswith("bit") and dtype is not None and "float" in dtype:
+        yield REDUCE_DTYPE.at(record.span_of("buffer"), buffer=src.buffer.name, dtype=dtype, kind=kind)
+
+
+def _check_shape(record: OpRecord, src: Region, dst: Region, context: CheckContext) -> Iterator[Problem]:
+    asked, dim = as_int(record.value("dim", -1)), reduced_dim(record)
+    rank = len(src.extents)
+    if asked is not None and dim is None:
+        yield REDUCE_DIM.at(
+            record.span_of("dim"),
+            related=declared(src.buffer),
+            buffer=src.text(),
+            shape=shape_text(src.extents),
+            dim=asked,
+            rank=f"{rank} dimension" + "s" * (rank != 1),
+            last=rank - 1,
+        )
+    if dim is None or src.is_point or dst.is_point:
+        return
+    folded = src.extents[:dim] + src.extents[dim + 1 :]
+    kept = (*src.extents[:dim], 1, *src.extents[dim + 1 :])
+    if all(_differ(dst.extents, shape, context) for shape in (folded, kept)):
+        yield REDUCE_SHAPE.at(
+            record.span_of("out"),
+            related=declared(src.buffer, dst.buffer),
+            out=dst.text(),
+            out_shape=shape_text(dst.extents),
+            dim=dim,
+            buffer=src.text(),
+            shape=shape_text(src.extents),
+            expected=shape_text(folded or (1,)),
+        )
+
+
+def _differ(found: Sequence[Value], expected: Sequence[Value], context: CheckContext) -> bool:
+    """Whether two shapes are proven different."""
+    return len(found) != len(expected) or any(
+        context.prover.equal(a, b) is False for a, b in zip(found, expected, strict=True)
+    )
+
+
+def describe(record: OpRecord, context: CheckContext) -> OpDescription:
+    """`sum over dimension 1 (128) of 64×128 float32, fragment s → fragment r`."""
+    src, dst, dim = record.region("buffer"), record.region("out"), reduced_dim(record)
+    kind = str(option(record.value("kind", "sum")))
+    if src is None or dst is None or dim is None:
+        return OpDescription(f"{kind} over one dimension", "")
+    tile = f"{times(src.extents)} {dtype_name(src.buffer) or 'unknown'}"
+    way = f"{scope_name(src.buffer)} {src.text()} → {scope_name(dst.buffer)} {dst.text()}"
+    notes = () if as_int(record.value("clear", True)) != 0 else (f"combined with the old {dst.buffer.name}",)
+    size = show(src.extents[dim])
+    return OpDescription(
+        f"{kind} over dimension {dim} ({size}) of {tile}, {way}", f"{kind} of {size}", notes=notes
+    )
+
+
+REDUCE = TileOp("reduce", verify, accesses, describe, build)

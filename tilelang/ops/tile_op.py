@@ -1,20 +1,22 @@
-"""What every tile operation answers: how it is checked, what it touches, how it is described, how it is built.
+"""What every tile operation answers: how it is checked, what it touches, how it is described, how it is
+built.
 
-One file per operation defines (a) a frozen dataclass of its lowered form, over TIRX regions, with `call()` and
-`read(call)`, which layout inference and the targets' lowerings consume, and (b) a `TileOp` record, which the frontend,
-the rules and the hovers use through `ops.registry.TILE_OPS`.
+One file per operation defines (a) a frozen dataclass of its lowered form, over TIRX regions, with `call()`
+and `read(call)`, which layout inference and the targets' lowerings consume, and (b) a `TileOp` record,
+which the frontend, the rules and the hovers use through `ops.registry.TILE_OPS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tilelang.arch.target import Target
 from tilelang.diagnostics.problem import Problem
+from tilelang.ir.prove import Prover, free_vars
 from tilelang.ir.tile_program import OpRecord
-from tilelang.ir.values import Region
+from tilelang.ir.values import Region, Unknown, as_int
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,26 @@ class CheckContext:
 
     target: Target
     threads: int | None  # of a block, None where unknown
+    constants: frozenset[Any] = frozenset()  # symbols (T.const) that are numbers once the kernel is compiled
+    prover: Prover = field(default_factory=Prover)  # knows which symbols are extents, hence positive
+    text: str = ""  # the module's source, for fixes that need it
+
+    def runtime(self, value: Any) -> bool:
+        """Whether a size is certainly not known when the kernel is compiled."""
+        return (
+            not isinstance(value, Unknown)
+            and as_int(value) is None
+            and not self.constants >= free_vars(value)
+        )
 
 
 @dataclass(frozen=True)
 class TileOp:
     """One tile operation of the language.
 
-    `verify` yields every proven problem (never stops at the first; Unknown or symbolic sizes that decide nothing are
-    silent). `accesses` names the regions it touches. `describe` words it. `build` returns the TIRX statement
-    `Evaluate(tl.<name>(...))`, called only for records without problems and without Unknown.
+    `verify` yields every proven problem (never stops at the first; Unknown or symbolic sizes that decide
+    nothing are silent). `accesses` names the regions it touches. `describe` words it. `build` returns the
+    TIRX statement `Evaluate(tl.<name>(...))`, called only for records without problems and without Unknown.
     """
 
     name: str

@@ -1,0 +1,48 @@
+"""One door to the tables of all targets: limits of a block, and the matrix instructions for a gemm."""
+
+from __future__ import annotations
+
+from tilelang.arch import cuda, hip, metal
+from tilelang.arch.instruction import Limits, MatrixInstruction
+from tilelang.arch.target import Target
+
+
+def limits(target: Target) -> Limits:
+    """What one block may use on `target`."""
+    match target.kind:
+        case "cuda":
+            return cuda.limits(target.sm)
+        case "hip":
+            return hip.limits(target.arch)
+        case "metal":
+            return metal.limits()
+        case _:
+            return Limits(shared_bytes=None)
+
+
+def matrix_instructions(target: Target) -> tuple[MatrixInstruction, ...]:
+    """Matrix instructions of `target`, preferred ones first; none on the CPU, where a gemm is a loop nest."""
+    match target.kind:
+        case "cuda":
+            return cuda.matrix_instructions(target.sm)
+        case "hip":
+            return hip.matrix_instructions(target.arch)
+        case "metal":
+            return metal.matrix_instructions()
+        case _:
+            return ()
+
+
+def choose_instruction(target: Target, operand: str, accumulator: str, k: int) -> MatrixInstruction | None:
+    """The instruction for one dtype pair whose k divides the tile's K; None if there is none.
+
+    Hovers, rules and lowerings all ask here, so that what is shown is what is emitted.
+    """
+    for instruction in matrix_instructions(target):
+        if (
+            instruction.operand == operand
+            and accumulator in instruction.accumulators
+            and k % instruction.k == 0
+        ):
+            return instruction
+    return None

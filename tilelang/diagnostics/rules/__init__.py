@@ -1,0 +1,1 @@
+"""The rules, one file per family; `diagnostics.registry` gathers them."""

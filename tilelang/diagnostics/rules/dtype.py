@@ -1,0 +1,32 @@
+"""Rules about element types."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilelang.diagnostics.problem import Severity
+from tilelang.diagnostics.rule import Rule
+
+GEMM_DTYPE = Rule(
+    "gemm-dtype",
+    "dtype",
+    Severity.ERROR,
+    "A and B of T.gemm have one dtype, and the accumulator one that the target can add into",
+    "{a} is {a_dtype}, {b} is {b_dtype}; T.gemm needs one dtype for both: convert one of them with T.copy",
+)
+GEMM_ACCUMULATOR = replace(
+    GEMM_DTYPE,
+    message="{c} is {c_dtype}; {operand} tiles accumulate in {legal} on {target}",
+)
+GEMM_OPERAND_DTYPE = replace(
+    GEMM_DTYPE,
+    message="{target} has no matrix instruction for {operand}; it has {known}",
+)
+
+REDUCE_DTYPE = Rule(
+    "reduce-dtype",
+    "dtype",
+    Severity.ERROR,
+    "Bitwise reductions need integers or booleans.",
+    "{buffer} is {dtype}; T.reduce_{kind} works on integers and booleans",
+)

@@ -1,0 +1,59 @@
+"""Rules about what a target offers: memory, threads, instructions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilelang.diagnostics.problem import Severity
+from tilelang.diagnostics.rule import Rule
+
+GEMM_TILE = Rule(
+    "gemm-tile",
+    "resource",
+    Severity.ERROR,
+    "M, N and K of a T.gemm tile must be multiples of the target's matrix instruction",
+    "{dim} of the tile ({operand}) is {size}; {dtype} on {target} needs a multiple of {step}: "
+    "the nearest are {nearest}",
+)
+GEMM_WARPS = replace(
+    GEMM_TILE,
+    message="{warps} warps ({threads} threads) cannot share out a tile of M={m}, N={n} in pieces of "
+    "{step_m}×{step_n} on {target}; legal for this tile: threads={legal}",
+)
+
+SHARED_MEMORY_BUDGET = Rule(
+    "shared-memory-budget",
+    "resource",
+    Severity.ERROR,
+    "the shared tiles of a block, with all pipeline stages, must fit into the target's shared memory",
+    "shared memory needs at least {total}, {target} has {limit} per block: {parts}",
+)
+
+THREAD_COUNT = Rule(
+    "thread-count",
+    "resource",
+    Severity.ERROR,
+    "a block has a limited number of threads, in whole warps where it uses matrix instructions",
+    "threads={threads} exceeds the limit of {limit} threads per block on {target}",
+)
+THREAD_WARPS = replace(
+    THREAD_COUNT,
+    message="threads={threads} is no multiple of {warp}; T.gemm on {target} works with whole warps: "
+    "the nearest are {nearest}",
+)
+THREAD_POSITIVE = replace(
+    THREAD_COUNT,
+    message="threads={threads} must be positive",
+)
+
+GRID_RANK = Rule(
+    "grid-rank",
+    "resource",
+    Severity.ERROR,
+    "a grid has one to three dimensions of positive size",
+    "T.Kernel has {count} grid dimensions; a grid has at most 3: fold two into one",
+)
+GRID_EXTENT = replace(
+    GRID_RANK,
+    message="grid dimension {dim} of T.Kernel is {size}; it must be positive",
+)

@@ -1,0 +1,81 @@
+"""Rules about sizes of operands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilelang.diagnostics.problem import Severity
+from tilelang.diagnostics.rule import Rule
+
+GEMM_SHAPE = Rule(
+    "gemm-shape",
+    "shape",
+    Severity.ERROR,
+    "M, N and K of the operands of T.gemm must agree",
+    "{dim} of {left} {left_shape} is {left_size}, {dim} of {right} {right_shape} is {right_size}; "
+    "they must be equal",
+)
+GEMM_SHAPE_TRANSPOSED = replace(
+    GEMM_SHAPE,
+    message="{dim} of {left} {left_shape} is {left_size}, {dim} of {right} {right_shape} is {right_size}; "
+    "they would be equal with {option}",
+)
+GEMM_RANK = replace(
+    GEMM_SHAPE,
+    message="{operand} has {rank} dimension(s), T.gemm needs 2: reshape it with T.reshape",
+)
+GEMM_LEADING = replace(
+    GEMM_SHAPE,
+    message="dimension {dim} of {operand} {shape} is {size}; dimensions before the last two must be 1: "
+    "take one slice of it",
+)
+GEMM_POINT = replace(
+    GEMM_SHAPE,
+    message="{operand} names one element; T.gemm needs a tile: write slices such as {buffer}[i, 0:{rows}]",
+)
+
+GEMM_RUNTIME_EXTENT = Rule(
+    "gemm-runtime-extent",
+    "shape",
+    Severity.ERROR,
+    "M, N and K of a T.gemm tile must be known when the kernel is compiled",
+    "{dim} of {operand} is {size}, known only at run time; a T.gemm tile needs constant extents: "
+    "use a constant tile and loop over {size}",
+)
+
+COPY_SHAPE = Rule(
+    "copy-shape",
+    "shape",
+    Severity.ERROR,
+    "both sides of T.copy must cover the same extents",
+    "{src} is {src_shape}, {dst} is {dst_shape}; T.copy of whole buffers needs equal shapes and does not "
+    "broadcast: copy a slice, or write a T.Parallel loop",
+)
+COPY_UNMATCHED = replace(
+    COPY_SHAPE,
+    message="dimension {dim} of {operand} has {size} elements and no partner in {other} {other_shape}; "
+    "T.copy does not broadcast: write a T.Parallel loop",
+)
+COPY_SOURCE_LARGER = replace(
+    COPY_SHAPE,
+    message="{src} has {src_size} elements along dimension {src_dim}, {dst} has room for {dst_size} "
+    "along dimension {dst_dim}",
+)
+COPY_SOURCE_SMALLER = replace(
+    COPY_SHAPE,
+    level=Severity.WARNING,
+    message="{src} has {src_size} elements along dimension {src_dim}, {dst} takes {dst_size} along dimension "
+    "{dst_dim}: the copy reads past the source's slice",
+)
+
+REDUCE_SHAPE = Rule(
+    "reduce-shape",
+    "shape",
+    Severity.ERROR,
+    "the destination of a reduction has the source's shape without the reduced dimension",
+    "{out} is {out_shape}, but reducing dimension {dim} of {buffer} {shape} gives {expected}",
+)
+REDUCE_DIM = replace(
+    REDUCE_SHAPE,
+    message="{buffer} {shape} has no dimension {dim}; it has {rank}, from 0 to {last}",
+)

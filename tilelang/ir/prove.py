@@ -1,0 +1,146 @@
+"""What can be proven about sizes and indices: three-valued answers, plain integers first, TVM's analyzer
+for the rest.
+
+True and False are proofs, None is "not known" and must keep every rule silent. Symbols are never assumed to
+be related; that one is positive is known only if it was declared with `positive`, from its use as an
+extent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tilelang.ir.values import Unknown, Value, as_int
+
+# Must follow ir.values, which sets TVM's environment before its compiler library is loaded.
+from tvm import ir, sym  # isort: skip
+from tvm_ffi import structural_walk  # isort: skip
+from tvm import tirx as X  # isort: skip
+
+Interval = tuple[Value, Value]  # inclusive bounds
+
+
+class Prover:
+    """Proofs under what is known of some variables.
+
+    `positive`: symbols that are at least 1. `ranges`: variable -> (min, extent), as loops and launches give
+    them. Making one costs about 10 µs; a question about integers is free, one about symbols costs 5 to 150
+    µs.
+    """
+
+    def __init__(
+        self,
+        positive: Iterable[ir.Var] = (),
+        ranges: Mapping[ir.Var, tuple[Value, Value]] | None = None,
+    ) -> None:
+        self._positive = tuple(positive)
+        self._ranges = dict(ranges or {})
+        self._made: sym.Analyzer | None = None
+
+    @property
+    def _analyzer(self) -> sym.Analyzer:
+        if self._made is None:
+            self._made = made = sym.Analyzer()
+            at_least_one = sym.ConstIntBound(1, sym.ConstIntBound.POS_INF)
+            for var in self._positive:
+                made.update(var, at_least_one)
+            for var, (low, extent) in self._ranges.items():
+                if not isinstance(low, Unknown) and not isinstance(extent, Unknown):
+                    made.bind(var, ir.Range.from_min_extent(low, extent))
+        return self._made
+
+    def proves(self, condition: Value) -> bool:
+        """Whether `condition` holds for every value of its variables. False means only "not proven"."""
+        if isinstance(condition, bool | int):
+            return bool(condition)
+        return isinstance(condition, ir.Expr) and bool(self._analyzer.can_prove(condition))
+
+    def refutes(self, condition: Value) -> bool:
+        """Whether `condition` is false for every value of its variables."""
+        if isinstance(condition, bool | int):
+            return not condition
+        return isinstance(condition, ir.Expr) and bool(self._analyzer.can_prove(X.Not(condition)))
+
+    def equal(self, a: Value, b: Value) -> bool | None:
+        """True or False if proven for all values of the symbols, else None."""
+        left, right = as_int(a), as_int(b)
+        if left is not None and right is not None:
+            return left == right
+        if isinstance(a, Unknown) or isinstance(b, Unknown):
+            return None
+        if a is b or (isinstance(a, ir.Expr) and isinstance(b, ir.Expr) and a.same_as(b)):
+            return True
+        x, y = _same_dtype(a, b)
+        if self._analyzer.can_prove_equal(x, y):
+            return True
+        return False if self._analyzer.can_prove(X.NE(x, y)) else None
+
+    def less(self, a: Value, b: Value) -> bool | None:
+        """Whether a < b: True or False if proven, else None."""
+        left, right = as_int(a), as_int(b)
+        if left is not None and right is not None:
+            return left < right
+        if isinstance(a, Unknown) or isinstance(b, Unknown):
+            return None
+        x, y = _same_dtype(a, b)
+        if self._analyzer.can_prove(X.LT(x, y)):
+            return True
+        return False if self._analyzer.can_prove(X.GE(x, y)) else None
+
+    def at_least(self, a: Value, b: Value) -> bool | None:
+        """Whether a >= b: True or False if proven, else None."""
+        less = self.less(a, b)
+        return None if less is None else not less
+
+    def bounds(self, value: Value) -> tuple[int | None, int | None]:
+        """Constant bounds of an integer expression, None where there is none. They need not be attained."""
+        number = as_int(value)
+        if number is not None:
+            return number, number
+        if not isinstance(value, ir.Expr):
+            return None, None
+        bound = self._analyzer.const_int_bound(value)
+        low, high = int(bound.min_value), int(bound.max_value)
+        # TVM clamps an int32 expression to its dtype; such a bound says nothing.
+        limit = 2**31 - 1
+        return (low if low > -limit else None), (high if high < limit - 1 else None)
+
+    def simplify(self, value: Value) -> Value:
+        """The value in simplest form; integers and Unknown stay as they are."""
+        if not isinstance(value, ir.Expr):
+            return value
+        simple = self._analyzer.simplify(value)
+        number = as_int(simple)
+        return simple if number is None else number
+
+
+def positive_symbols(shapes: Iterable[Iterable[Value]]) -> list[ir.Var]:
+    """Variables that stand alone as an extent in one of `shapes` and are therefore at least 1."""
+    found: dict[ir.Var, None] = {}
+    for shape in shapes:
+        for dim in shape:
+            if isinstance(dim, ir.Var):
+                found[dim] = None
+    return list(found)
+
+
+def free_vars(value: Value) -> set[ir.Var]:
+    """The variables in a scalar expression, among them the buffers it reads."""
+    found: list[ir.Var] = []
+    if isinstance(value, ir.Expr):
+        structural_walk(value, (ir.Var, found.append))
+    return set(found)
+
+
+def _same_dtype(a: Value, b: Value) -> tuple[Any, Any]:
+    """Both as expressions of one integer dtype (the wider)."""
+    types = [str(v.ty) for v in (a, b) if isinstance(v, ir.Expr)]
+    dtype = "int64" if "int64" in types else types[0]
+    return _as_expr(a, dtype), _as_expr(b, dtype)
+
+
+def _as_expr(value: Value, dtype: str) -> Any:
+    if isinstance(value, bool | int):
+        return X.const(int(value), dtype)
+    return value if str(value.ty) == dtype else X.Cast(dtype, value)

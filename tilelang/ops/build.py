@@ -1,0 +1,38 @@
+"""From the operands of a record to what `tl.*` calls hold: TIRX regions, scalars, plain option values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilelang.ir import tile_ops
+from tilelang.ir.values import Region, Value, as_int
+
+from tvm import tirx as X  # isort: skip
+
+
+def operand_region(region: Region, extents: Sequence[Value]) -> Any:
+    """The TIRX region of an operand that covers `extents` from its start."""
+    return tile_ops.region(
+        region.buffer.var, [_index(v) for v in region.starts], [_index(v) for v in extents]
+    )
+
+
+def convert(value: Value, dtype: str) -> Any:
+    """A scalar as an expression of `dtype`: a constant, or a cast where the dtypes differ."""
+    if isinstance(value, bool | int | float):
+        return X.const(value, dtype)
+    return value if str(value.ty) == dtype else X.Cast(dtype, value)
+
+
+def option(value: Any) -> Any:
+    """An option as a plain value: the name of an enum member, a Python number, the string itself."""
+    number = as_int(value)
+    if number is not None and not isinstance(value, bool):
+        return number
+    return str(getattr(value, "name", value)) if not isinstance(value, bool) else value
+
+
+def _index(value: Value) -> Any:
+    number = as_int(value)
+    return value if number is None else X.const(number, "int32")
