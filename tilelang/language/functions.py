@@ -25,9 +25,10 @@ else:
             functools.update_wrapper(self, function)
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            name = self.function.__name__
             raise TypeError(
-                f"{self.function.__name__} is a kernel, not yet compiled: call tilelang.compile({self.function.__name__}) "
-                "first, or return it from a function decorated with @tilelang.jit"
+                f"{name} is a kernel that is not compiled yet: call tilelang.compile({name}), "
+                "or return it from a function decorated with @tilelang.jit"
             )
 
     class Macro:
@@ -42,13 +43,13 @@ else:
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             raise OutsideKernelError(self.function.__name__)
 
-    def prim_func(func: Callable[..., Any]) -> PrimFunc:
+    def prim_func(func: Callable[..., Any] | None = None) -> Any:
         """Mark a function as a kernel: parameters annotated with `T.Tensor`, the body a tile program.
 
         Returned by a lazy factory under `@tilelang.jit`, or compiled by `tilelang.compile`.
         """
-        return PrimFunc(func)
+        return PrimFunc if func is None else PrimFunc(func)
 
-    def macro(func: Callable[..., Any]) -> Macro:
+    def macro(func: Callable[..., Any] | None = None) -> Any:
         """Mark a function whose body is written into each kernel that calls it."""
-        return Macro(func)
+        return Macro if func is None else Macro(func)

@@ -81,10 +81,12 @@ _TENSORS = _entries("tensor", "Tensor StridedTensor dynamic const empty reshape 
 
 _EXPRESSIONS = _entries(
     "expr",
-    "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan atan2 sinh cosh tanh sigmoid erf abs "
-    "floor ceil trunc nearbyint isnan isinf isfinite pow fmod fma max min clamp infinity max_value min_value "
-    "if_then_else reinterpret ceildiv floordiv floormod truncdiv truncmod bitwise_and bitwise_or bitwise_xor "
-    "bitwise_not shift_left shift_right get_thread_binding",
+    "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt pow fma fmod sigmoid erf "
+    "sin cos tan asin acos atan atan2 sinh cosh tanh "
+    "abs max min clamp floor ceil trunc nearbyint isnan isinf isfinite "
+    "infinity max_value min_value if_then_else reinterpret "
+    "ceildiv floordiv floormod truncdiv truncmod "
+    "bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right get_thread_binding",
 ) | {
     "cdiv": Entry("expr", "ceildiv"),
     "Select": Entry("expr", "Select"),

@@ -17,8 +17,8 @@ class OutsideKernelError(RuntimeError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"T.{name} was called outside a kernel: it has a meaning only in the body of a function decorated with "
-            "@tilelang.jit, @T.prim_func or @T.macro, which is compiled and never run as Python"
+            f"T.{name} was called outside a kernel: it has a meaning only in the body of a function "
+            "decorated with @tilelang.jit, @T.prim_func or @T.macro, which is compiled, never run"
         )
 
 
