@@ -1,10 +1,10 @@
 """Device helpers of the CUDA target: one entry per instruction that lowering uses, as inline PTX.
 
-To add one: choose a name, write the function as in `Intrinsic`'s docstring, put it into `INTRINSICS`, and emit
-`tile_ops.call("tl.cuda.<name>", [args])` where it is wanted. Pointers to be read are `const`, to be written are not: the
-printer decides from that which kernel parameters are `const`. Pointers into shared memory are generic here and converted
-inside (`shared_address`). Constants that PTX wants as immediates are template arguments, first in the call. Sections name
-the PTX ISA document.
+To add one: choose a name, write the function as in `Intrinsic`'s docstring, put it into `INTRINSICS`, and
+emit `tile_ops.call("tl.cuda.<name>", [args])` where it is wanted. Pointers to be read are `const`, to be
+written are not: the printer decides from that which kernel parameters are `const`. Pointers into shared
+memory are generic here and converted inside (`shared_address`). Constants that PTX wants as immediates are
+template arguments, first in the call. Sections name the PTX ISA document.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ INTRINSICS: Mapping[str, Intrinsic] = {
     "cp_async_16_guarded": Intrinsic(
         """void cp_async_16_guarded(void* dst, const void* src, bool inside) {
   int bytes = inside ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(dst)), "l"(src), "r"(bytes)
-               : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               ::"r"(shared_address(dst)), "l"(src), "r"(bytes) : "memory");
 }""",
         requires=("shared_address",),
     ),
@@ -70,8 +70,8 @@ INTRINSICS: Mapping[str, Intrinsic] = {
         """void mma_m16n8k16_f16_f32(float* d, const void* a, const void* b) {
   const unsigned* x = static_cast<const unsigned*>(a);
   const unsigned* y = static_cast<const unsigned*>(b);
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-               "{%0, %1, %2, %3};"
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
 }"""

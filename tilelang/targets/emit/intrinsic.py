@@ -1,8 +1,8 @@
 """Device helpers: what a `tl.<target>.<name>(...)` call prints as, with the source it needs.
 
-A target lists its helpers in `targets/<target>/intrinsics.py` as `INTRINSICS: Mapping[str, Intrinsic]`, keyed by the part of
-the operation's name after `tl.<target>.`. Only the helpers that a kernel calls are printed, below the kernel, with a
-forward declaration above it.
+A target lists its helpers in `targets/<target>/intrinsics.py` as `INTRINSICS: Mapping[str, Intrinsic]`, keyed
+by the part of the operation's name after `tl.<target>.`. Only the helpers that a kernel calls are printed,
+below the kernel, with a forward declaration above it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 class Intrinsic:
     """One device helper. Exactly one of `source` and `inline` is set.
 
-    `source` is the whole definition without linkage words, beginning with `template <...>` or the return type:
-    `void cp_async_16(void* dst, const void* src) { ... }`. The emission adds the target's own
-    (`static __device__ __forceinline__`). `inline` is an expression with `{0}`, `{1}`, ... for the printed arguments
+    `source` is the whole definition without linkage words, beginning with `template <...>` or the return
+    type: `void cp_async_16(void* dst, const void* src) { ... }`. The emission adds the target's own (`static
+    __device__ __forceinline__`). `inline` is an expression with `{0}`, `{1}`, ... for the printed arguments
     (`{args}` for all, comma-separated), for what needs no function: `__syncthreads()`.
 
-    `template_args`: how many leading arguments of the call are printed between `<` and `>`; they must be constants.
-    `includes`: headers, as written between the brackets. `requires`: names of other helpers that `source` calls.
-    `writes`: for `inline` only, which arguments (by position) are pointers that are written through; for `source` this
-    is read from its parameter list: `const T*` is read, `T*` is written.
+    `template_args`: how many leading arguments of the call are printed between `<` and `>`; they must be
+    constants. `includes`: headers, as written between the brackets. `requires`: names of other helpers that
+    `source` calls. `writes`: for `inline` only, which arguments (by position) are pointers that are written
+    through; for `source` this is read from its parameter list: `const T*` is read, `T*` is written.
     """
 
     source: str | None = None
@@ -53,7 +53,8 @@ class Intrinsic:
     @property
     def function(self) -> str:
         """The name of the function that `source` defines."""
-        match = re.search(r"(\w+)\s*\((?!.*>\s*\w+\s+\w+\s*\()", self.declaration)
+        without_template = re.sub(r"^template\s*<[^>]*>\s*", "", self.declaration)
+        match = re.match(r"[^(]*?(\w+)\s*\(", without_template)
         if match is None:
             raise ValueError(f"no function in {self.declaration!r}")
         return match.group(1)

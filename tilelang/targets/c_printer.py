@@ -1,0 +1,562 @@
+"""Thread-level TIRX -> source text for CUDA, HIP or Metal, with the Python line of every emitted line.
+
+In:  the function described in `targets.lowered`, a `Dialect`, and the byte offsets of shared buffers in their
+     arena.
+Out: text for reading (kernel first, below it only the helpers it calls) and its line map.
+Not: any change of meaning; what has no words in the language is an `EmitError`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.targets.emit.dialect import Dialect, KernelHead
+from tilelang.targets.emit.expressions import TERNARY, EmitError, Expressions, Storage, paren
+from tilelang.targets.emit.names import Names, entry_name
+from tilelang.targets.launch_plan import free_sizes
+
+_INT32_END = 2**31
+
+
+@dataclass(frozen=True)
+class Printed:
+    """Source text; `line_map[i]` is the Python line that line i came from, 0 where there is none."""
+
+    text: str
+    line_map: tuple[int, ...]
+
+
+def print_kernel(
+    func: X.PrimFunc,
+    dialect: Dialect,
+    *,
+    shared_offsets: Mapping[Any, int] | None = None,
+    shared_bytes: int = 0,
+    arguments: Sequence[str] | None = None,
+    title: str | None = None,
+    min_blocks: int | None = None,
+    line_directives: str | None = None,
+) -> Printed:
+    """Print `func`.
+
+    Args:
+        shared_offsets: shared buffer -> byte offset in the arena; buffers not in it become arrays of their
+        own.
+        shared_bytes: size of the arena, for languages that declare it.
+        arguments: what the device function takes, in order (`LaunchPlan.arguments`); None: the parameters,
+        then every
+            free variable in order of appearance.
+        title: a comment for the first line.
+        min_blocks: blocks per multiprocessor to be guaranteed by the register allocation.
+        line_directives: path of the Python file, to print `#line` directives for the vendors' tools.
+
+    Raises:
+        EmitError: something in `func` has no words in the language; the message names it.
+    """
+    printer = _KernelPrinter(func, dialect, dict(shared_offsets or {}), shared_bytes, arguments, min_blocks)
+    body = printer.run()
+    lines = [*printer.top(title), *body, *printer.helpers()]
+    if line_directives is not None and dialect.line_directives:
+        lines = _with_line_directives(lines, line_directives)
+    return Printed("\n".join(text for text, _ in lines) + "\n", tuple(line for _, line in lines))
+
+
+Line = tuple[str, int]
+
+
+class _KernelPrinter:
+    """Statements. Signature and declarations are completed at the end, when it is known what the body uses."""
+
+    def __init__(
+        self,
+        func: X.PrimFunc,
+        dialect: Dialect,
+        shared_offsets: dict[Any, int],
+        shared_bytes: int,
+        arguments: Sequence[str] | None,
+        min_blocks: int | None,
+    ) -> None:
+        self.func, self.dialect = func, dialect
+        self.e = Expressions(dialect)
+        self._offsets = {buffer.__chandle__(): at for buffer, at in shared_offsets.items()}
+        self._shared_bytes = shared_bytes
+        self._arguments = arguments
+        self._min_blocks = min_blocks
+        self._lines: list[Line] = []
+        self._indent = "  "
+        self._line = func.span.line if func.span is not None else 0
+        self.name = entry_name(str(func.attrs["global_symbol"]))
+        self._names = Names({self.name, *dialect.intrinsics})
+        self._threads = 1
+        self._written: set[str] = set()
+        self._vector_locals: set[str] = set()
+        self._declared: dict[str, int] = {}  # local array -> its line, completed at the end
+        self._axes: dict[str, str] = {}  # launch axis -> name of its variable
+        self._arena_used = False
+        self._statements: dict[type, Callable[[Any], None]] = {
+            X.SeqStmt: self._seq,
+            X.AttrStmt: self._attribute,
+            X.AllocBuffer: self._alloc,
+            X.DeclBuffer: self._view,
+            X.Bind: self._bind,
+            X.BufferStore: self._store,
+            X.Evaluate: self._evaluate,
+            X.For: self._for,
+            X.While: self._while,
+            X.IfThenElse: self._if,
+            X.Break: lambda s: self._emit("break;"),
+            X.Continue: lambda s: self._emit("continue;"),
+        }
+
+    # The parts of the file
+
+    def run(self) -> list[Line]:
+        """The kernel, from its signature to the closing brace."""
+        start = self._line
+        params = self._declare_params()
+        self._statement(self.func.body)
+        self._finish_declarations()
+        used = self._used_axes()
+        axes = [
+            (f"  const int {name} = {self.dialect.axes[axis]};", start)
+            for axis, name in sorted(used.items(), key=lambda item: item[0])
+        ]
+        head = KernelHead(
+            self.name,
+            tuple(self._param(p) for p in params),
+            self._threads,
+            self._min_blocks,
+            frozenset(used) | self.e.used_axes,
+        )
+        arena = []
+        if self._arena_used:
+            text = self.dialect.arena.format(bytes=self._shared_bytes, align=self.dialect.align.format(1024))
+            arena = [(f"  {text}", start)]
+        signature = [(text, start) for text in self.dialect.kernel(head)]
+        return [*signature, *axes, *arena, *self._lines, ("}", start)]
+
+    def top(self, title: str | None) -> list[Line]:
+        """Title, includes, prelude and forward declarations."""
+        e, d = self.e, self.dialect
+        includes = set(d.includes) | e.used_includes
+        includes.update(d.type_includes[t] for t in e.used_dtypes if t in d.type_includes)
+        lines = [f"// {title}"] if title else []
+        lines += [f"#include <{name}>" for name in sorted(includes)]
+        lines += d.prelude
+        if lines:
+            lines.append("")
+        for helper in e.used_helpers.values():
+            lines.append(f"{_linked(helper.declaration, d.helper_linkage)};")
+        if e.used_helpers:
+            lines.append("")
+        return [(text, 0) for text in lines]
+
+    def helpers(self) -> list[Line]:
+        """The definitions of the helpers that the kernel calls."""
+        lines: list[str] = []
+        for helper in self.e.used_helpers.values():
+            lines += ["", *_linked(helper.source or "", self.dialect.helper_linkage).splitlines()]
+        return [(text, 0) for text in lines]
+
+    # Parameters and the launch
+
+    def _declare_params(self) -> list[Any]:
+        by_name = {str(p.name): p for p in self.func.params}
+        if self._arguments is not None:
+            free = {str(v.name): v for v in free_sizes(self.func)}
+            params = [by_name.get(name, free.get(name)) for name in self._arguments]
+            if None in params:
+                raise EmitError(
+                    f"{self.name} takes {self._arguments[params.index(None)]}, which it never uses"
+                )
+        else:
+            params = [*self.func.params, *free_sizes(self.func)]
+        for p in params:
+            name = self._names.new(str(p.name))
+            if X.is_buffer_var(p):
+                dtype = str(p.dtype)
+                self.e.storages[p.__chandle__()] = Storage(name, dtype, "global", wide=_is_wide(p.shape))
+            else:
+                self.e.names[p.__chandle__()] = name
+                if p not in self.func.params:  # a size
+                    self.e.bounds.set(p, (0, math.inf))
+        return params
+
+    def _param(self, p: Any) -> tuple[str, str, bool]:
+        key = p.__chandle__()
+        if key in self.e.storages:
+            s = self.e.storages[key]
+            return self.e.pointer(s.dtype, "global", const=s.name not in self._written), s.name, True
+        return self.e.type_name(str(p.ty.dtype)), self.e.names[key], False
+
+    def _used_axes(self) -> dict[str, str]:
+        """Launch axes whose variable the body reads."""
+        words = set(re.findall(r"\w+", "\n".join(line for line, _ in self._lines)))
+        return {axis: name for axis, name in self._axes.items() if name in words}
+
+    def _attribute(self, s: Any) -> None:
+        if s.attr_key != "thread_extent":
+            raise EmitError(f"an attribute {s.attr_key} is left in the thread-level function")
+        axis, var = str(s.node.thread_tag), s.node.var
+        extent = s.value
+        known = type(extent) is X.IntImm
+        if axis.startswith("threadIdx"):
+            if not known:
+                raise EmitError(f"the number of threads along {axis} is not a constant")
+            self._threads *= int(extent.value)
+        name = self._names.new(str(var.name))
+        self._axes[axis] = name
+        self.e.names[var.__chandle__()] = name
+        self.e.bounds.set(var, (0, int(extent.value) - 1 if known else _INT32_END - 1))
+        self._statement(s.body)
+
+    # Statements
+
+    def _emit(self, text: str) -> None:
+        self._lines.append((self._indent + text, self._line))
+
+    def _statement(self, s: Any) -> None:
+        printer = self._statements.get(type(s))
+        if printer is None:
+            raise EmitError(f"{self.dialect.name} has no words for a {type(s).__name__}")
+        span = s.span
+        if span is not None:
+            outer, self._line = self._line, span.line
+            printer(s)
+            self._line = outer
+        else:
+            printer(s)
+
+    def _block(self, s: Any) -> None:
+        self._names.enter()
+        outer, self._indent = self._indent, self._indent + "  "
+        self._statement(s)
+        self._indent = outer
+        self._names.leave()
+
+    def _seq(self, s: Any) -> None:
+        parts = list(s.seq)
+        k = 0
+        while k < len(parts):
+            part, following = parts[k], parts[k + 1] if k + 1 < len(parts) else None
+            if self._is_initialised_scalar(part, following):
+                self._scalar_with_value(part, following)
+                k += 2
+            else:
+                self._statement(part)
+                k += 1
+
+    def _is_initialised_scalar(self, part: Any, following: Any) -> bool:
+        return (
+            type(part) is X.AllocBuffer
+            and type(following) is X.BufferStore
+            and self._is_scalar(part.buffer)
+            and following.buffer.same_as(part.buffer)
+        )
+
+    def _is_scalar(self, buffer: Any) -> bool:
+        shape = buffer.shape
+        return (
+            buffer.scope().startswith("local")
+            and len(shape) == 1
+            and type(shape[0]) is X.IntImm
+            and shape[0].value == 1
+        )
+
+    def _scalar_with_value(self, alloc: Any, store: Any) -> None:
+        value = self.e.show(store.value)  # before the name exists: the value cannot mean the new variable
+        if alloc.span is not None:
+            self._line, outer = alloc.span.line, self._line
+        else:
+            outer = self._line
+        storage = self._new_storage(alloc.buffer, scalar=True)
+        self._emit(f"{self.e.type_name(storage.dtype)} {storage.name} = {value};")
+        self._line = outer
+
+    def _new_storage(self, buffer: Any, scalar: bool = False) -> Storage:
+        name = self._names.new(str(buffer.name))
+        storage = Storage(name, str(buffer.dtype), buffer.scope(), scalar)
+        self.e.storages[buffer.__chandle__()] = storage
+        return storage
+
+    def _alloc(self, s: Any) -> None:
+        buffer = s.buffer
+        scope = buffer.scope()
+        if scope.startswith("shared"):
+            self._alloc_shared(buffer)
+            return
+        storage = self._new_storage(buffer, scalar=self._is_scalar(buffer))
+        if scope in self.dialect.opaque_types:
+            type_name = self.dialect.opaque_types[scope].format(type=self.e.type_name(storage.dtype))
+            storage.opaque = True
+        else:
+            type_name = self.e.type_name(storage.dtype)
+        if storage.scalar:
+            self._emit(f"{type_name} {storage.name};")
+            return
+        self._declared[storage.name] = len(self._lines)
+        self._emit(f"{type_name} {storage.name}[{self._extent(buffer)}];")
+
+    def _extent(self, buffer: Any) -> int:
+        total = 1
+        for n in buffer.shape:
+            if type(n) is not X.IntImm:
+                raise EmitError(f"{buffer.name} has the size {n}, which is no constant")
+            total *= int(n.value)
+        return total
+
+    def _alloc_shared(self, buffer: Any) -> None:
+        storage = self._new_storage(buffer)
+        offset = self._offsets.get(buffer.__chandle__())
+        if offset is None:
+            align = self.dialect.align.format(16)
+            self._emit(
+                f"{self.dialect.shared_array} {align} {self.e.type_name(storage.dtype)} "
+                f"{storage.name}[{self._extent(buffer)}];"
+            )
+            return
+        self._arena_used = True
+        pointer = self.e.pointer(storage.dtype, "shared")
+        self._emit(f"{pointer} {storage.name} = ({pointer})(smem{f' + {offset}' if offset else ''});")
+
+    def _view(self, s: Any) -> None:
+        base = self.e.show(s.data)
+        storage = self._new_storage(s.buffer)
+        storage.wide = _is_wide(s.buffer.shape)
+        self._written.add(base)
+        source = next((x for x in self.e.storages.values() if x.name == base), None)
+        if source is not None and source.scalar:
+            base = f"&{base}"
+        if source is not None and source.scope.startswith("local"):
+            self._vector_locals.add(source.name)
+        pointer = self.e.pointer(storage.dtype, storage.scope)
+        offset = self.e.text(s.buffer.elem_offset) if s.buffer.elem_offset is not None else ("0", 0)
+        at = "" if offset[0] == "0" else f" + {paren(offset, TERNARY + 1)}"
+        self._emit(f"{pointer} {storage.name} = ({pointer}){base}{at};")
+
+    def _bind(self, s: Any) -> None:
+        value = self.e.show(s.value)
+        ty = s.var.ty
+        if isinstance(ty, ir.PointerType):
+            type_name = self.e.pointer(str(ty.element_type.dtype), str(ty.storage_scope))
+        else:
+            type_name = f"const {self.e.type_name(str(ty.dtype))}"
+        interval = self.e.bounds.interval(s.value)
+        name = self._names.new(str(s.var.name))
+        self.e.names[s.var.__chandle__()] = name
+        self.e.bounds.set(s.var, interval)
+        self._emit(f"{type_name} {name} = {value};")
+
+    def _store(self, s: Any) -> None:
+        buffer, indices = s.buffer, s.indices
+        if len(indices) != 1:
+            raise EmitError(f"{buffer.name} is accessed with {len(indices)} indices; buffers are flat here")
+        index = indices[0]
+        storage = self.e.storage(buffer)
+        self._written.add(storage.name)
+        if type(index) is X.Ramp:
+            self._vector_store(storage, index, s.value)
+            return
+        self._emit(f"{self.e.element(buffer, index)} = {self.e.show(s.value)};")
+
+    def _evaluate(self, s: Any) -> None:
+        value = s.value
+        if type(value) is X.IntImm:
+            return
+        if type(value) is ir.Call and value.op.name.startswith("tl."):
+            self._note_pointers(value)
+        self._emit(f"{self.e.show(value)};")
+
+    def _note_pointers(self, call: Any) -> None:
+        """Remember which buffers the call may write, and which local arrays must be aligned for it."""
+        name = call.op.name.removeprefix("tl.").removeprefix(f"{self.dialect.name}.")
+        helper = self.e.helper(name)
+        for position, arg in enumerate(call.args):
+            if type(arg) is ir.Call and arg.op.name in ("tirx.address_of", "tirx.buffer_data"):
+                target = arg.args[0].source if arg.op.name == "tirx.address_of" else arg.args[0]
+                storage = self.e.storage(target)
+                if helper.written(position):
+                    self._written.add(storage.name)
+                if storage.scope.startswith("local"):
+                    self._vector_locals.add(storage.name)
+
+    def _for(self, s: Any) -> None:
+        kind = int(s.kind)
+        if kind not in (X.ForKind.SERIAL, X.ForKind.UNROLLED, X.ForKind.VECTORIZED):
+            raise EmitError(f"a loop over {s.loop_var.name} of kind {X.ForKind(kind).name} is left")
+        start, step = self.e.text(s.min), s.step
+        if start[0] == "0":
+            end = self.e.text(s.extent)
+        else:
+            end = self.e.text(s.min + s.extent)
+        low, count = self.e.bounds.interval(s.min)[0], self.e.bounds.interval(s.min + s.extent)[1]
+        self._names.enter()
+        name = self._names.new(str(s.loop_var.name))
+        self.e.names[s.loop_var.__chandle__()] = name
+        by_one = step is None or (type(step) is X.IntImm and step.value == 1)
+        increment = f"++{name}" if by_one else f"{name} += {self.e.show(step)}"
+        self.e.bounds.set(s.loop_var, (low, count - 1))
+        if kind in (X.ForKind.UNROLLED, X.ForKind.VECTORIZED):
+            self._emit("#pragma unroll")
+        elif (factor := s.annotations.get("pragma_unroll")) is not None:
+            self._emit(f"#pragma unroll {int(factor)}")
+        type_name, limit = self.e.type_name(str(s.loop_var.ty.dtype)), paren(end, TERNARY + 1)
+        self._emit(f"for ({type_name} {name} = {start[0]}; {name} < {limit}; {increment}) {{")
+        self._block(s.body)
+        self._emit("}")
+        self._names.leave()
+
+    def _while(self, s: Any) -> None:
+        self._emit(f"while ({self.e.show(s.condition)}) {{")
+        self._block(s.body)
+        self._emit("}")
+
+    def _if(self, s: Any, word: str = "if") -> None:
+        self._emit(f"{word} ({self.e.show(s.condition)}) {{")
+        self._block(s.then_case)
+        orelse = s.else_case
+        if orelse is None:
+            self._emit("}")
+        elif type(orelse) is X.IfThenElse:
+            self._if(orelse, "} else if")
+        else:
+            self._emit("} else {")
+            self._block(orelse)
+            self._emit("}")
+
+    # Vector accesses
+
+    def _vector_store(self, target: Storage, index: Any, value: Any) -> None:
+        """`target[base : base + n] = value`: one wide move where lanes only move, else a loop over lanes."""
+        lanes = int(index.lanes)
+        moved = (
+            type(value) is ir.TensorLoad
+            and type(value.indices[0]) is X.Ramp
+            and self.e.dtype(value) == target.dtype
+        )
+        if moved and _unit_stride(index) and _unit_stride(value.indices[0]):
+            source = self.e.storage(value.source)
+            self._move(target, index.base, source, value.indices[0].base, lanes)
+            return
+        self._emit("{")
+        outer, self._indent = self._indent, self._indent + "  "
+        self._names.enter()
+        for load in _vector_loads(value):
+            source = self.e.storage(load.source)
+            if source.scope.startswith("local") or load.__chandle__() in self.e.hoisted:
+                continue
+            name = self._names.new(f"{source.name}_vec")
+            self._emit(f"{self._aligned(source.dtype, lanes)} {name}[{lanes}];")
+            here = Storage(name, source.dtype, "local")
+            self._move(here, X.const(0, "int32"), source, load.indices[0].base, lanes)
+            self.e.hoisted[load.__chandle__()] = name
+        direct = target.scope.startswith("local") or not _unit_stride(index)
+        lane = self._names.new("v")
+        if direct:
+            self.e.lane = lane
+            left = f"{target.name}[{self.e.index(target, index)}]"
+        else:
+            result = self._names.new(f"{target.name}_vec")
+            self._emit(f"{self._aligned(target.dtype, lanes)} {result}[{lanes}];")
+            left = f"{result}[{lane}]"
+        self.e.lane = lane
+        right = self.e.show(value)
+        self.e.lane = None
+        self._emit("#pragma unroll")
+        self._emit(f"for (int {lane} = 0; {lane} < {lanes}; ++{lane}) {left} = {right};")
+        if not direct:
+            self._move(target, index.base, Storage(result, target.dtype, "local"), X.const(0, "int32"), lanes)
+        self._names.leave()
+        self._indent = outer
+        self._emit("}")
+
+    def _aligned(self, dtype: str, lanes: int) -> str:
+        return f"{self.dialect.align.format(min(16, _bytes(dtype) * lanes))} {self.e.type_name(dtype)}"
+
+    def _move(self, target: Storage, to: Any, source: Storage, base: Any, lanes: int) -> None:
+        """Copy consecutive elements with the widest types that cover them exactly."""
+        for s in (target, source):
+            if s.scope.startswith("local"):
+                self._vector_locals.add(s.name)
+        size, done = _bytes(target.dtype), 0
+        while done < lanes:
+            width = next((w for w in (16, 8, 4, 2, 1) if w <= (lanes - done) * size and w % size == 0), None)
+            if width is None:
+                raise EmitError(f"{lanes} elements of {target.dtype} cannot be moved at once")
+            wide = self.dialect.vector_types[width]
+            left = f"*({self.e.raw_pointer(wide, target.scope)})&{self._at(target, to, done)}"
+            right = f"*({self.e.raw_pointer(wide, source.scope, const=True)})&{self._at(source, base, done)}"
+            self._emit(f"{left} = {right};")
+            done += width // size
+
+    def _at(self, s: Storage, base: Any, done: int) -> str:
+        return f"{s.name}[{self.e.index(s, base + done if done else base)}]"
+
+    def _finish_declarations(self) -> None:
+        for name, k in self._declared.items():
+            if name in self._vector_locals:
+                text, line = self._lines[k]
+                body = text.lstrip()
+                self._lines[k] = (
+                    f"{text[: len(text) - len(body)]}{self.dialect.align.format(16)} {body}",
+                    line,
+                )
+
+
+def _linked(definition: str, linkage: str) -> str:
+    """The definition with the target's linkage words, after a template head if there is one."""
+    if not definition.startswith("template"):
+        return f"{linkage} {definition}"
+    head, _, rest = definition.partition("> ")
+    return f"{head}> {linkage} {rest}"
+
+
+def _is_wide(shape: Any) -> bool:
+    """Whether a flat index into this shape can pass 2^31: it is too large, or a product with an unknown size."""
+    total, unknown = 1, []
+    for n in shape:
+        if type(n) is X.IntImm:
+            total *= int(n.value)
+        else:
+            unknown.append(n)
+    if not unknown:
+        return total >= _INT32_END
+    return total > 1 or len(unknown) > 1 or type(unknown[0]) is not ir.Var
+
+
+def _unit_stride(ramp: Any) -> bool:
+    return type(ramp) is X.Ramp and type(ramp.stride) is X.IntImm and ramp.stride.value == 1
+
+
+def _vector_loads(value: Any) -> list[Any]:
+    """The loads in `value` that read consecutive elements."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(value, (ir.TensorLoad, found.append))
+    return [x for x in found if _unit_stride(x.indices[0])]
+
+
+def _bytes(dtype: str) -> int:
+    digits = "".join(c for c in dtype.split("_")[0] if c.isdigit())
+    return max(1, int(digits) // 8) if digits else 1
+
+
+def _with_line_directives(lines: list[Line], path: str) -> list[Line]:
+    """The lines with `#line` wherever the Python line is not the one a compiler would count on its own."""
+    out: list[Line] = []
+    expected = 0
+    quoted = path.replace("\\", "\\\\").replace('"', '\\"')
+    for text, line in lines:
+        if line and line != expected:
+            out.append((f'#line {line} "{quoted}"', line))
+            expected = line
+        out.append((text, line))
+        expected += 1
+    return out

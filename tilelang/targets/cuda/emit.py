@@ -1,0 +1,99 @@
+"""CUDA C++: the dialect record, and the text of a thread-level function in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilelang.targets.cuda.intrinsics import INTRINSICS
+from tilelang.targets.emit.dialect import Dialect, KernelHead, floats, signature_lines
+
+
+def _kernel(head: KernelHead) -> list[str]:
+    bounds = f"{head.threads}" if head.min_blocks is None else f"{head.threads}, {head.min_blocks}"
+    opening = f'extern "C" __global__ void __launch_bounds__({bounds}) {head.name}('
+    return signature_lines(
+        opening, [f"{t}{' __restrict__' if p else ''} {n}" for t, n, p in head.params], ") {"
+    )
+
+
+def _halves(spelling: str) -> dict[str, str]:
+    return {"float16": spelling, "bfloat16": spelling}
+
+
+_UNARY_NAMES = """
+exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf
+floor ceil trunc round nearbyint
+"""
+_BINARY_NAMES = ("pow", "fmod", "atan2", "hypot", "copysign", "ldexp")
+
+FUNCTIONS = {
+    **{name: floats(f"{name}f({{0}})") for name in _UNARY_NAMES.split()},
+    **{
+        name: floats(f"{name}f({{0}}, {{1}})")
+        for name in ("pow", "fmod", "atan2", "hypot", "copysign", "ldexp")
+    },
+    "max": {**floats("fmaxf({0}, {1})"), **_halves("__hmax({0}, {1})"), "int": "max({0}, {1})"},
+    "min": {**floats("fminf({0}, {1})"), **_halves("__hmin({0}, {1})"), "int": "min({0}, {1})"},
+    "fabs": {**floats("fabsf({0})"), **_halves("__habs({0})")},
+    "abs": {"int": "abs({0})"},
+    "fma": floats("fmaf({0}, {1}, {2})"),
+    "sigmoid": {"float32": "(1.0f / (1.0f + expf(-({0}))))"},
+    "isnan": {"float32": "isnan({0})", "float64": "isnan({0})"},
+    "popcount": {"int": "__popc({0})"},
+    "clz": {"int": "__clz({0})"},
+}
+
+# Hardware approximations, for kernels that ask for fast math.
+_FAST = {
+    "exp": {"float32": "__expf({0})"},
+    "exp10": {"float32": "__exp10f({0})"},
+    "log": {"float32": "__logf({0})"},
+    "log2": {"float32": "__log2f({0})"},
+    "log10": {"float32": "__log10f({0})"},
+    "sin": {"float32": "__sinf({0})"},
+    "cos": {"float32": "__cosf({0})"},
+    "tan": {"float32": "__tanf({0})"},
+    "pow": {"float32": "__powf({0}, {1})"},
+    "sigmoid": {"float32": "__fdividef(1.0f, 1.0f + __expf(-({0})))"},
+}
+
+CUDA = Dialect(
+    name="cuda",
+    types={
+        "bool": "bool",
+        "int8": "signed char",
+        "uint8": "unsigned char",
+        "int16": "short",
+        "uint16": "unsigned short",
+        "int32": "int",
+        "uint32": "unsigned",
+        "int64": "long long",
+        "uint64": "unsigned long long",
+        "float16": "half",
+        "bfloat16": "__nv_bfloat16",
+        "float32": "float",
+        "float64": "double",
+        "float8_e4m3fn": "__nv_fp8_e4m3",
+        "float8_e5m2": "__nv_fp8_e5m2",
+    },
+    type_includes={
+        "float16": "cuda_fp16.h",
+        "bfloat16": "cuda_bf16.h",
+        "float8_e4m3fn": "cuda_fp8.h",
+        "float8_e5m2": "cuda_fp8.h",
+    },
+    functions=FUNCTIONS,
+    intrinsics=INTRINSICS,
+    kernel=_kernel,
+    infinity="CUDART_INF_F",
+    nan="CUDART_NAN_F",
+    constant_includes=("math_constants.h",),
+    align="__align__({0})",
+    arena="extern __shared__ {align} unsigned char smem[];",
+    shared_array="__shared__",
+    helper_linkage="static __device__ __forceinline__",
+    axes={f"{kind}.{d}": f"{kind}.{d}" for kind in ("blockIdx", "threadIdx") for d in "xyz"},
+)
+CUDA_FAST_MATH = replace(
+    CUDA, functions={**FUNCTIONS, **{name: {**FUNCTIONS[name], **fast} for name, fast in _FAST.items()}}
+)

@@ -1,0 +1,105 @@
+"""What differs between the C-family languages, as one record of tables per target.
+
+A new target is a new record; the printer (`targets.c_printer`) has no branch on a target's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tilelang.targets.emit.intrinsic import Intrinsic
+
+
+@dataclass(frozen=True)
+class KernelHead:
+    """What a kernel's signature is made from. `params` are (C type with qualifiers, name, is pointer)."""
+
+    name: str
+    params: tuple[tuple[str, str, bool], ...]
+    threads: int
+    min_blocks: int | None
+    uses: frozenset[str]  # launch axes that the body reads: "blockIdx.x", "threadIdx.y", ...
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One target language.
+
+    `functions` maps the bare name of an operation (`exp2`) and a dtype to its spelling, with `{0}`, `{1}` for
+    arguments; a spelling that begins with `@` names a device helper. 16-bit and 8-bit floats without an entry
+    are computed in float32.
+    """
+
+    name: str  # also the prefix of its instructions: `tl.<name>.*`
+    types: Mapping[str, str]  # TIRX dtype -> type
+    functions: Mapping[str, Mapping[str, str]]
+    intrinsics: Mapping[str, Intrinsic]  # `tl.<name>.<key>`
+    kernel: Callable[[KernelHead], list[str]]  # the lines of the signature, up to and with `{`
+    infinity: str
+    nan: str
+    align: str  # "__align__({0})"
+    arena: str  # declaration of the shared arena, `{bytes}` and `{align}`
+    shared_array: str  # qualifier of a shared array of its own
+    helper_linkage: str  # before every helper function
+    axes: Mapping[str, str]  # launch axis ("threadIdx.x") -> the expression that reads it
+    includes: tuple[str, ...] = ()
+    constant_includes: tuple[str, ...] = ()  # headers that `infinity` and `nan` need
+    type_includes: Mapping[str, str] = field(default_factory=dict)  # dtype -> header
+    prelude: tuple[str, ...] = ()  # lines at the top of every file, after the includes
+    spaces: Mapping[str, str] = field(default_factory=dict)  # scope -> address space, with a trailing blank
+    opaque_types: Mapping[str, str] = field(
+        default_factory=dict
+    )  # scope -> element type of `local`-like arrays
+    vector_types: Mapping[int, str] = field(
+        default_factory=lambda: {
+            16: "uint4",
+            8: "uint2",
+            4: "unsigned",
+            2: "unsigned short",
+            1: "unsigned char",
+        }
+    )  # bytes -> type that moves them at once
+    restrict: str = "__restrict__ "
+    reinterpret: str = "@bit_cast"
+    int64_suffix: str = "LL"
+    scalar_by_reference: str = ""  # "constant {type}&" where scalars come in buffers
+    line_directives: bool = True
+    comment: str = "//"
+
+
+COMMON_HELPERS: Mapping[str, Intrinsic] = {
+    "floordiv": Intrinsic(
+        """template <typename T> T floordiv(T a, T b) {
+  T q = a / b;
+  return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;
+}"""
+    ),
+    "floormod": Intrinsic(
+        """template <typename T> T floormod(T a, T b) {
+  T r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}"""
+    ),
+    "bit_cast": Intrinsic(
+        """template <typename To, typename From> To bit_cast(From x) {
+  static_assert(sizeof(To) == sizeof(From), "");
+  To y;
+  __builtin_memcpy(&y, &x, sizeof(To));
+  return y;
+}"""
+    ),
+}
+
+
+def floats(spelling: str, double: str | None = None) -> dict[str, str]:
+    """Spellings of a function on float32 and float64: `expf({0})`, `exp({0})`."""
+    return {"float32": spelling, "float64": double or spelling.replace("f(", "(", 1)}
+
+
+def signature_lines(opening: str, params: list[str], closing: str, width: int = 110) -> list[str]:
+    """The signature on one line if it fits, else one parameter a line."""
+    line = f"{opening}{', '.join(params)}{closing}"
+    if len(line) <= width or not params:
+        return [line]
+    return [opening, *(f"    {p}," for p in params[:-1]), f"    {params[-1]}{closing}"]
