@@ -1,0 +1,85 @@
+"""TileLang: kernels written as tile programs in Python, compiled for CUDA, HIP, Metal and the CPU.
+
+Importing this package costs milliseconds: the compiler and tvm are loaded when a kernel is first compiled, torch when
+one is first launched.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    # `A: T.Tensor((M, K), T.float16)` inside a kernel is no type expression to a checker, and a decorator of our own
+    # could not tell it to leave the body alone; this one does.
+    from typing import no_type_check as jit
+
+    from tilelang import language, profiler
+    from tilelang.jit import JITKernel, PassConfigKey, compile, disable_cache, enable_cache, load, lower
+
+LANGUAGE_VERSION = "0.1.15"  # the release of the language whose contract this package follows
+PACKAGE_VERSION = "0.1.0"
+# Kernels in the wild compare `tilelang.__version__` with releases of the language, so it comes first.
+__version__ = f"{LANGUAGE_VERSION}+lsp{PACKAGE_VERSION}"
+
+__all__ = [
+    "LANGUAGE_VERSION",
+    "PACKAGE_VERSION",
+    "JITKernel",
+    "PassConfigKey",
+    "compile",
+    "disable_cache",
+    "enable_cache",
+    "jit",
+    "language",
+    "load",
+    "lower",
+    "profiler",
+]
+
+# Public name -> the module that defines it; loaded when the name is first used (PEP 562).
+_HOME = {
+    "JITKernel": "tilelang.jit",
+    "PassConfigKey": "tilelang.jit",
+    "compile": "tilelang.jit",
+    "disable_cache": "tilelang.jit",
+    "enable_cache": "tilelang.jit",
+    "load": "tilelang.jit",
+    "lower": "tilelang.jit",
+}
+_SUBMODULES = ("language", "profiler")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    elif name in _SUBMODULES:
+        value = importlib.import_module(f"tilelang.{name}")
+    else:
+        raise AttributeError(f"module 'tilelang' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """`tilelang.jit` is both the decorator and the package that implements it; users mean the decorator.
+
+    Importing `tilelang.jit.kernel` would put the package in the decorator's place, so the name is kept here.
+    """
+
+    @property
+    def jit(self) -> Any:
+        return importlib.import_module("tilelang.jit").jit
+
+    @jit.setter
+    def jit(self, package: ModuleType) -> None:
+        """Called by the import system with the package; it stays reachable by import."""
+
+
+sys.modules[__name__].__class__ = _Package
