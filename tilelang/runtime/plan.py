@@ -39,18 +39,20 @@ class LaunchPlan:
 
     `params` are in call order; `outputs` are indices of params that the runtime allocates and returns. `symbols` are
     solved from the shapes and strides of the arguments. `arguments` names what the device function takes, in order: each
-    a parameter or a symbol.
+    a parameter or a symbol. On the CPU there follow one scratch buffer per entry of `workspace` (bytes, one set per
+    worker thread) and the range of blocks to run.
     """
 
     entry: str
     params: tuple[TensorParam | ScalarParam, ...]
     outputs: tuple[int, ...]
     symbols: tuple[str, ...]
-    grid: tuple[SizeExpr, ...]  # up to 3, x first; (1,) on the CPU
+    grid: tuple[SizeExpr, ...]  # up to 3, x first
     threads: tuple[int, ...]  # up to 3; (1,) on the CPU
     shared_bytes: int  # dynamic shared memory of a block
     arguments: tuple[str, ...]
     kind: Literal["cuda", "hip", "metal", "cpu"] = "cuda"
+    workspace: tuple[SizeExpr, ...] = ()
     version: int = PLAN_VERSION
 
     def to_json(self) -> dict[str, Any]:

@@ -1,0 +1,215 @@
+"""Checks the arguments of a call against the plan and solves its sizes; nothing is launched or written on failure.
+
+Sizes are solved in the order of the parameters: a dimension that is one unknown symbol, or linear in one, gives it its value;
+every other dimension must agree. Messages name the tensor, the dimension, what was expected (and where from), what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.runtime.plan import LaunchPlan, ScalarParam, TensorParam
+from tilelang.runtime.sizes import Size, compile_size
+from tilelang.runtime.tensors import TensorView, same_dtype, view
+
+_DEVICE_OF_KIND = {"cuda": "cuda", "hip": "cuda", "metal": "mps", "cpu": "cpu"}  # torch's name for HIP is cuda
+_INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
+
+
+class ArgumentError(ValueError):
+    """The arguments of a call do not fit the kernel."""
+
+
+@dataclass(frozen=True)
+class BoundCall:
+    """Everything about a call that follows from shapes alone."""
+
+    sizes: dict[str, int]
+    grid: tuple[int, ...]
+    outputs: tuple[tuple[str, tuple[int, ...]], ...]  # (dtype, shape)
+    workspace: tuple[int, ...]
+    device: str
+
+    @property
+    def blocks(self) -> int:
+        total = 1
+        for extent in self.grid:
+            total *= extent
+        return total
+
+
+class Binder:
+    """The checks of one kernel, prepared once."""
+
+    def __init__(self, plan: LaunchPlan) -> None:
+        self.plan = plan
+        self.inputs = tuple(p for i, p in enumerate(plan.params) if i not in plan.outputs)
+        self._results = tuple(plan.params[i] for i in plan.outputs)
+        self._grid = tuple(compile_size(g) for g in plan.grid)
+        self._workspace = tuple(compile_size(w) for w in plan.workspace)
+
+    def bind(self, args: Sequence[Any]) -> BoundCall:
+        """Check `args` (inputs in call order) and solve the sizes.
+
+        Raises ArgumentError (TypeError's cousins for wrong kinds of arguments included) before anything is touched.
+        """
+        if len(args) != len(self.inputs):
+            names = ", ".join(p.name for p in self.inputs)
+            outputs = ", ".join(p.name for p in self._results)
+            note = f"; {outputs} is allocated and returned" if outputs else ""
+            raise ArgumentError(
+                f"{self.plan.entry} takes {len(self.inputs)} arguments ({names}), got {len(args)}{note}"
+            )
+        solver = _Solver(self.plan)
+        for param, arg in zip(self.inputs, args, strict=True):
+            if isinstance(param, ScalarParam):
+                solver.sizes[param.name] = self._scalar(param, arg)
+            else:
+                solver.add(param, self._tensor(param, arg, solver.device))
+        sizes = solver.finish()
+        device = solver.device or _DEVICE_OF_KIND[self.plan.kind]
+        outputs = tuple((p.dtype, self._shape(p, sizes)) for p in self._results)
+        return BoundCall(
+            sizes,
+            tuple(max(g.evaluate(sizes), 0) for g in self._grid),
+            outputs,
+            tuple(w.evaluate(sizes) for w in self._workspace),
+            device,
+        )
+
+    def _tensor(self, param: TensorParam, arg: Any, device: str | None) -> TensorView:
+        found = view(arg)
+        if found is None:
+            raise ArgumentError(f"{param.name} must be a tensor of {param.dtype}, got {type(arg).__name__}")
+        if not same_dtype(found.dtype, param.dtype):
+            raise ArgumentError(f"{param.name} has dtype {found.dtype}, expected {param.dtype}")
+        if len(found.shape) != len(param.shape):
+            expected = ", ".join(map(str, param.shape))
+            raise ArgumentError(
+                f"{param.name} has {len(found.shape)} dimensions {found.shape}, "
+                f"expected {len(param.shape)}: ({expected})"
+            )
+        kind = found.device.partition(":")[0]
+        wanted = _DEVICE_OF_KIND[self.plan.kind]
+        if kind != wanted:
+            raise ArgumentError(
+                f"{param.name} is on {found.device}, but {self.plan.entry} was compiled for {self.plan.kind} "
+                f"and needs tensors on {wanted}"
+            )
+        if device is not None and found.device != device:
+            raise ArgumentError(f"{param.name} is on {found.device}, the tensors before it are on {device}")
+        return found
+
+    def _scalar(self, param: ScalarParam, arg: Any) -> Any:
+        value = arg.item() if hasattr(arg, "item") else arg
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            if param.dtype == "bool" and isinstance(value, bool):
+                return int(value)
+            raise ArgumentError(f"{param.name} must be a number of {param.dtype}, got {type(arg).__name__}")
+        bits = _INT_BITS.get(param.dtype)
+        if bits is None:
+            return value
+        if not isinstance(value, int):
+            raise ArgumentError(f"{param.name} must be an integer of {param.dtype}, got {value!r}")
+        low, high = (0, 2**bits) if param.dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+        if not low <= value < high:
+            raise ArgumentError(f"{param.name} = {value} does not fit into {param.dtype}")
+        return value
+
+    def _shape(self, param: TensorParam | ScalarParam, sizes: dict[str, int]) -> tuple[int, ...]:
+        assert isinstance(param, TensorParam)  # scalars are never outputs
+        return tuple(compile_size(s).evaluate(sizes) for s in param.shape)
+
+
+@dataclass(frozen=True)
+class _Equation:
+    """One dimension (or stride) of an argument and the size it was declared with."""
+
+    name: str
+    what: str  # "dimension 0", "stride of dimension 0"
+    size: Size
+    found: int
+
+
+class _Solver:
+    """Collects what the arguments say and solves the symbols of the plan."""
+
+    def __init__(self, plan: LaunchPlan) -> None:
+        self.sizes: dict[str, Any] = {}
+        self.device: str | None = None
+        self._plan = plan
+        self._open: list[_Equation] = []
+        self._origin: dict[str, str] = {}
+
+    def add(self, param: TensorParam, found: TensorView) -> None:
+        self.device = found.device
+        for d, size in enumerate(param.shape):
+            self._open.append(_Equation(param.name, f"dimension {d}", compile_size(size), found.shape[d]))
+        if 0 in found.shape:
+            return  # nothing is read, strides mean nothing
+        if param.strides is None:
+            self._contiguous(param, found)
+            return
+        for d, size in enumerate(param.strides):
+            if found.shape[d] > 1:  # the stride of a single element is never used
+                stride = found.strides[d]
+                self._open.append(_Equation(param.name, f"stride of dimension {d}", compile_size(size), stride))
+
+    def _contiguous(self, param: TensorParam, found: TensorView) -> None:
+        expected = 1
+        for d in reversed(range(len(found.shape))):
+            if found.shape[d] > 1 and found.strides[d] != expected:
+                raise ArgumentError(
+                    f"{param.name} is not contiguous: the stride of dimension {d} is {found.strides[d]}, expected "
+                    f"{expected}; pass {param.name}.contiguous(), or declare it with T.StridedTensor"
+                )
+            expected *= found.shape[d]
+
+    def finish(self) -> dict[str, int]:
+        """All sizes. Raises ArgumentError for the first dimension that disagrees, or a size nothing determines."""
+        progress = True
+        while self._open and progress:
+            progress = False
+            for equation in list(self._open):
+                unknown = [s for s in equation.size.symbols if s not in self.sizes]
+                if len(unknown) > 1:
+                    continue
+                if unknown:
+                    self._solve(equation, unknown[0])
+                else:
+                    self._check(equation)
+                self._open.remove(equation)
+                progress = True
+        missing = [s for s in self._plan.symbols if s not in self.sizes]
+        if missing:
+            where = self._open[0] if self._open else None
+            detail = f": {where.what} of {where.name} is {where.size.text}" if where else ""
+            raise ArgumentError(
+                f"{self._plan.entry} cannot work out {', '.join(missing)} from the shapes of its arguments{detail}"
+            )
+        return self.sizes
+
+    def _solve(self, equation: _Equation, symbol: str) -> None:
+        size = equation.size
+        value = equation.found if size.text == symbol else size.solve(symbol, equation.found, self.sizes)
+        if value is None:
+            raise ArgumentError(
+                f"{equation.name} {equation.what} is {equation.found}, but no integer {symbol} makes {size.text} that"
+            )
+        self.sizes[symbol] = value
+        self._origin[symbol] = f"{equation.what} of {equation.name}"
+
+    def _check(self, equation: _Equation) -> None:
+        expected = equation.size.evaluate(self.sizes)
+        if expected == equation.found:
+            return
+        size = equation.size
+        why = ""
+        if not size.is_number:
+            origins = [f"{s} = {self.sizes[s]} from {self._origin[s]}" for s in size.symbols if s in self._origin]
+            why = f" = {size.text}" + (f" ({', '.join(origins)})" if origins else "")
+        raise ArgumentError(
+            f"{equation.name}: {equation.what} is {equation.found}, expected {expected}{why}"
+        )

@@ -1,0 +1,152 @@
+"""Runs CPU kernels: loads the object or shared file, keeps scratch memory per thread, spreads blocks over threads."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import ctypes
+import functools
+import importlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilelang.runtime.artifact import Artifact
+
+_ALIGNMENT = 64  # bytes, of scratch memory
+# A share of less than this many blocks per thread is not worth waking one up for.
+_ENTRY = Callable[..., Any]
+
+
+class LoadError(RuntimeError):
+    """A saved kernel cannot be loaded on this machine."""
+
+
+class CpuFunction:
+    """The entry point of a CPU kernel: `launch` runs all its blocks and returns when they are done."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._entry = artifact.loaded or load_entry(artifact)
+        self._name = artifact.name
+        self._scratch = threading.local()
+
+    def launch(self, arguments: Sequence[Any], blocks: int, workspace: tuple[int, ...]) -> None:
+        """Run `blocks` blocks; `arguments` are pointers (as ctypes.c_void_p) and numbers in the plan's order."""
+        threads = min(thread_count(), blocks)
+        if threads <= 1:
+            self._run(arguments, 0, blocks, workspace)
+            return
+        bounds = [blocks * t // threads for t in range(threads + 1)]
+        pool = _pool()
+        waiting = [
+            pool.submit(self._run, arguments, bounds[t], bounds[t + 1], workspace) for t in range(1, threads)
+        ]
+        self._run(arguments, 0, bounds[1], workspace)
+        for future in waiting:
+            future.result()
+
+    def _run(self, arguments: Sequence[Any], first: int, last: int, workspace: tuple[int, ...]) -> None:
+        self._entry(*arguments, *self._buffers(workspace), first, last)
+
+    def _buffers(self, sizes: tuple[int, ...]) -> Sequence[ctypes.c_void_p]:
+        """Pointers to scratch memory of this thread, grown when a call needs more."""
+        held = getattr(self._scratch, "held", None)
+        if held is None or held[0] != sizes:
+            starts, total = [], 0
+            for size in sizes:
+                starts.append(total)
+                # One more line between tiles keeps equal columns of different tiles in different cache sets.
+                total += (size + 2 * _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+            memory = np.empty(total + _ALIGNMENT, np.uint8)
+            base = (memory.ctypes.data + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+            held = (sizes, memory, tuple(ctypes.c_void_p(base + s) for s in starts))
+            self._scratch.held = held
+        return held[2]
+
+
+def thread_count() -> int:
+    """How many threads run blocks: TILELANG_CPU_THREADS, else the processors this process may use."""
+    wanted = os.environ.get("TILELANG_CPU_THREADS", "")
+    if wanted.isdigit() and int(wanted) > 0:
+        return int(wanted)
+    return _processors()
+
+
+@functools.cache
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@functools.cache
+def _pool() -> concurrent.futures.ThreadPoolExecutor:
+    """The worker threads; tvm-ffi releases the interpreter lock while a kernel runs."""
+    return concurrent.futures.ThreadPoolExecutor(
+        max_workers=max(_processors(), thread_count()), thread_name_prefix="tilelang-cpu"
+    )
+
+
+def load_entry(artifact: Artifact) -> _ENTRY:
+    """The entry point of a saved CPU kernel. Raises LoadError that says what is missing."""
+    if artifact.binary_format == "so":
+        return _load_shared(artifact.binary, artifact.name)
+    if artifact.binary_format != "o":
+        raise LoadError(f"{artifact.name} was saved without a binary for {artifact.target}")
+    if has_object_loader():
+        return _load_object(artifact.binary, artifact.name)
+    if linker() is not None:
+        return _load_shared(link(artifact.binary), artifact.name)
+    raise LoadError(
+        f"{artifact.name} is an object file: install apache-tvm-ffi-orcjit, or a C compiler as cc, to load it"
+    )
+
+
+def has_object_loader() -> bool:
+    """Whether the wheel that loads object files is installed."""
+    return importlib.util.find_spec("tvm_ffi_orcjit") is not None
+
+
+def linker() -> str | None:
+    """The C compiler that can link an object file, if there is one."""
+    return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+
+
+def link(binary: bytes) -> bytes:
+    """The shared object made of one object file. Raises LoadError with the linker's words."""
+    compiler = linker()
+    if compiler is None:
+        raise LoadError("no C compiler found to link with")
+    with tempfile.TemporaryDirectory(prefix="tilelang-link-") as folder:
+        source, out = Path(folder, "kernel.o"), Path(folder, "kernel.so")
+        source.write_bytes(binary)
+        done = subprocess.run([compiler, "-shared", "-o", out, source, "-lm"], capture_output=True, text=True)
+        if done.returncode:
+            raise LoadError(f"{compiler} could not link the kernel: {done.stderr.strip()}")
+        return out.read_bytes()
+
+
+def _load_shared(binary: bytes, name: str) -> _ENTRY:
+    import tvm_ffi
+
+    return _from_file(binary, "so", lambda path: tvm_ffi.load_module(path))[name]
+
+
+def _load_object(binary: bytes, name: str) -> _ENTRY:
+    session = importlib.import_module("tvm_ffi_orcjit").default_session()
+    return _from_file(binary, "o", session.load_module)[name]
+
+
+def _from_file(binary: bytes, extension: str, load: Callable[[str], Any]) -> Any:
+    """Loaders want a file; it may go once its code is mapped."""
+    with tempfile.NamedTemporaryFile(prefix="tilelang-", suffix=f".{extension}") as file:
+        file.write(binary)
+        file.flush()
+        return load(file.name)

@@ -1,0 +1,82 @@
+"""What the runtime needs to know about an argument, the same for torch tensors and numpy arrays."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# Same bits, tolerated for each other: booleans travel as bytes, and fp8 differs in name between libraries.
+_TOLERATED = (
+    frozenset({"bool", "int8", "uint8"}),
+    frozenset({"float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz"}),
+    frozenset({"float8_e5m2", "float8_e5m2fnuz"}),
+)
+
+
+@dataclass(frozen=True)
+class TensorView:
+    """An argument as the checks see it; strides in elements, `device` as torch writes it (`cpu`, `cuda:0`)."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    device: str
+    pointer: int
+
+
+def is_torch(value: Any) -> bool:
+    """Whether `value` is a torch tensor, without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def view(value: Any) -> TensorView | None:
+    """The view of a torch tensor or a numpy array; None for anything else."""
+    if is_torch(value):
+        return TensorView(
+            str(value.dtype).removeprefix("torch."),
+            tuple(value.shape),
+            tuple(value.stride()),
+            str(value.device),
+            value.data_ptr(),
+        )
+    if isinstance(value, np.ndarray):
+        strides = tuple(s // value.itemsize for s in value.strides)
+        return TensorView(str(value.dtype), value.shape, strides, "cpu", value.ctypes.data)
+    return None
+
+
+def same_dtype(found: str, expected: str) -> bool:
+    """Whether a tensor of dtype `found` may stand where `expected` is declared."""
+    return found == expected or any(found in group and expected in group for group in _TOLERATED)
+
+
+def torch_dtype(name: str) -> Any:
+    """The torch dtype called `name`. Raises ValueError if this torch has none."""
+    import torch
+
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"torch has no dtype {name}")
+    return found
+
+
+def empty(dtype: str, shape: tuple[int, ...], device: str, like: Any) -> Any:
+    """A fresh output tensor: a numpy array if the inputs are (`like`), a torch tensor otherwise."""
+    if isinstance(like, np.ndarray):
+        return np.empty(shape, _numpy_dtype(dtype))
+    import torch
+
+    return torch.empty(shape, dtype=torch_dtype(dtype), device=device)
+
+
+def _numpy_dtype(name: str) -> np.dtype:
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes  # bfloat16 and fp8 for numpy
+
+        return np.dtype(getattr(ml_dtypes, name))

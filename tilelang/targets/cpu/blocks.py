@@ -1,0 +1,328 @@
+"""The body of one block, statement by statement: tile operations become loops, accesses become flat and guarded.
+
+Guards: a load that may leave a global tensor gives zero, a store is skipped. A nest of independent loops whose guards
+all hold at its extreme corners runs without any: the nest is emitted twice under one test, so that whole tiles cost
+nothing for the ragged ones.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, sym
+from tvm import tirx as X
+
+from tilelang.diagnostics.error import KernelError
+from tilelang.diagnostics.problem import Severity
+from tilelang.diagnostics.rule import Rule
+from tilelang.diagnostics.span import Span
+from tilelang.ir import tile_ops
+from tilelang.ir.spans import from_tvm
+from tilelang.ir.tile_ops import seq
+from tilelang.ir.values import as_int
+from tilelang.ops.copy import Copy
+from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm
+from tilelang.ops.reduce import Reduce
+from tilelang.targets.cpu.memory import Memory
+from tilelang.targets.cpu.nests import REGISTERS, index, parallel
+from tilelang.targets.cpu.ops.copy import lower_copy
+from tilelang.targets.cpu.ops.fill import lower_fill
+from tilelang.targets.cpu.ops.gemm import lower_gemm
+from tilelang.targets.cpu.ops.reduce import lower_reduce
+
+UNSUPPORTED = Rule(
+    name="cpu-unsupported",
+    family="compat",
+    level=Severity.ERROR,
+    summary="The CPU target has no way to do this.",
+    message="{what} has no meaning on the CPU target: {why}",
+)
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """`value >= 0` (`limit` None) or `value < limit`."""
+
+    value: Any
+    limit: Any | None
+
+    @property
+    def condition(self) -> Any:
+        return self.value >= 0 if self.limit is None else self.value < self.limit
+
+
+@dataclass
+class _Nest:
+    """A nest of independent loops being lowered: its loops, what is defined inside it, the guards met so far."""
+
+    loops: list[X.For] = field(default_factory=list)
+    inner: list[ir.Var] = field(default_factory=list)
+    guards: list[_Guard] = field(default_factory=list)
+    holds: list[bool] | None = None  # second pass: which guards are known to hold, in the order they are met
+
+
+class BlockLowering:
+    """Lowers the statements of one kernel. `block` is the linear block number, x fastest."""
+
+    def __init__(self, memory: Memory, grid: tuple[Any, ...], vector_bytes: int = 32) -> None:
+        self.block = X.Var("block", "int32")
+        self.instructions: dict[int, str] = {}
+        self._memory = memory
+        self._grid = grid
+        self._vector_bytes = vector_bytes
+        self._analyzer = sym.Analyzer()
+        self._thread_vars: list[ir.Var] = []
+        self._nest: _Nest | None = None
+
+    def lower(self, stmt: Any) -> Any:
+        """The lowered form of `stmt`."""
+        match stmt:
+            case X.SeqStmt():
+                return seq([self.lower(s) for s in stmt.seq])
+            case X.For():
+                return self._loop(stmt)
+            case X.BufferStore():
+                return self._store(stmt)
+            case X.IfThenElse():
+                return self._if(stmt)
+            case X.Evaluate():
+                return self._evaluate(stmt)
+            case X.AllocBuffer():
+                return self._alloc(stmt)
+            case X.DeclBuffer():
+                return self._memory.view(stmt.buffer, _base(stmt.data))
+            case X.Bind():
+                if self._nest is not None:
+                    self._nest.inner.append(stmt.var)
+                return X.Bind(stmt.var, self._expr(stmt.value), stmt.span)
+            case X.While():
+                return X.While(self._expr(stmt.condition), self.lower(stmt.body), stmt.span)
+            case X.AttrStmt() if stmt.attr_key == "thread_extent":
+                return self._launch(stmt)
+            case X.Break() | X.Continue():
+                return stmt
+        raise NotImplementedError(f"the CPU target meets a statement it does not know: {type(stmt).__name__}")
+
+    # Launch
+
+    def _launch(self, stmt: X.AttrStmt) -> Any:
+        tag, var = str(stmt.node.thread_tag), stmt.node.var
+        if tag.startswith("threadIdx"):
+            self._thread_vars.append(var)
+            return self.lower(stmt.body)
+        axis = "xyz".index(tag[-1])
+        place = self.block
+        for extent in self._grid[:axis]:
+            place = X.floordiv(place, index(extent))
+        if axis + 1 < len(self._grid):
+            place = X.floormod(place, index(self._grid[axis]))
+        self._analyzer.bind(var, ir.Range(index(0), index(stmt.value)))
+        return seq([X.Bind(var, place, stmt.span), self.lower(stmt.body)])
+
+    # Loops
+
+    def _loop(self, loop: X.For) -> Any:
+        if loop.kind == X.ForKind.PARALLEL and self._nest is None:
+            return self._parallel_nest(loop)
+        return self._plain_loop(loop)
+
+    def _plain_loop(self, loop: X.For) -> Any:
+        if self._nest is not None:
+            self._nest.inner.append(loop.loop_var)
+            if loop.kind == X.ForKind.PARALLEL:
+                self._nest.loops.append(loop)
+        start, extent = self._expr(loop.min), self._expr(loop.extent)
+        self._analyzer.bind(loop.loop_var, ir.Range.from_min_extent(start, extent), allow_override=True)
+        if loop.step is None or as_int(loop.step) == 1:
+            return X.For(loop.loop_var, start, extent, X.ForKind.SERIAL, self.lower(loop.body), span=loop.span)
+        step = loop.step
+        count = X.Var(f"{loop.loop_var.name}_n", "int32")
+        trips = X.floordiv(extent + step - (1 if (as_int(step) or 1) > 0 else -1), step)
+        body = seq([X.Bind(loop.loop_var, start + count * step, loop.span), self.lower(loop.body)])
+        return X.For(count, index(0), trips, X.ForKind.SERIAL, body, span=loop.span)
+
+    def _parallel_nest(self, loop: X.For) -> Any:
+        """The nest with its guards; under a test that all of them hold, a second time without."""
+        self._nest = first = _Nest()
+        guarded = self._plain_loop(loop)
+        corners = [_at_corner(g, first) for g in first.guards]
+        self._nest = None
+        tests = _distinct([c for c in corners if c is not None])
+        if not tests:
+            return guarded
+        self._nest = _Nest(holds=[c is not None for c in corners])
+        bare = self._plain_loop(loop)
+        self._nest = None
+        return X.IfThenElse(self._analyzer.simplify(_all(tests)), bare, guarded, loop.span)
+
+    # Accesses
+
+    def _store(self, stmt: X.BufferStore) -> Any:
+        indices = [self._expr(i) for i in stmt.indices]
+        inside, test = self._guard(stmt.buffer, indices)
+        value = self._under(inside, lambda: self._expr(stmt.value))
+        stored = self._memory.store(stmt.buffer, indices, value, stmt.span)
+        return stored if test is None else X.IfThenElse(test, stored, None, stmt.span)
+
+    def _if(self, stmt: X.IfThenElse) -> Any:
+        condition = self._expr(stmt.condition)
+        then = self._under(condition, lambda: self.lower(stmt.then_case))
+        orelse = None
+        if stmt.else_case is not None:
+            orelse = self._under(X.Not(condition), lambda: self.lower(stmt.else_case))
+        return X.IfThenElse(condition, then, orelse, stmt.span)
+
+    def _under(self, condition: Any | None, lower: Callable[[], Any]) -> Any:
+        """What `lower` returns, with `condition` known to hold."""
+        if condition is None:
+            return lower()
+        with self._analyzer.constraint_scope(condition):
+            return lower()
+
+    def _expr(self, value: Any) -> Any:
+        """`value` with flat, guarded loads."""
+        if isinstance(value, X.IntImm | X.FloatImm):
+            return value
+        return tvm_ffi.structural_map(value, [(ir.TensorLoad, self._load), (ir.Var, self._scalar)])
+
+    def _load(self, load: ir.TensorLoad) -> Any:
+        indices = list(load.indices)  # already rewritten: the map goes from inside out
+        value = self._memory.load(load.source, indices)
+        _, test = self._guard(load.source, indices)
+        if test is None:
+            return value
+        return X.if_then_else(test, value, X.const(0, value.ty.dtype))
+
+    def _scalar(self, var: ir.Var) -> ir.Var:
+        if any(var.same_as(t) for t in self._thread_vars):
+            why = "a block runs as one thread there; write the loop over elements with T.Parallel"
+            raise _unsupported(f"The thread index {var.name}", why, None)
+        return var
+
+    def _guard(self, buffer: ir.Var, indices: list[Any]) -> tuple[Any | None, Any | None]:
+        """(When an access stays inside a global tensor, what of it must be tested); None where nothing can fail."""
+        inside: list[Any] = []
+        tests: list[Any] = []
+        if str(buffer.scope()) != "global" or any(isinstance(i, X.Ramp) for i in indices):
+            return None, None
+        for value, limit in zip(indices, buffer.shape, strict=True):
+            for guard in (_Guard(value, None), _Guard(value, limit)):
+                if self._analyzer.can_prove(guard.condition):
+                    continue
+                inside.append(guard.condition)
+                if not self._is_known(guard):
+                    tests.append(guard.condition)
+        return _all(inside), _all(tests)
+
+    def _is_known(self, guard: _Guard) -> bool:
+        """Note a guard of the current nest; True if the second pass may leave it out."""
+        nest = self._nest
+        if nest is None:
+            return False
+        nest.guards.append(guard)
+        return nest.holds is not None and nest.holds[len(nest.guards) - 1]
+
+    # Storage and tile operations
+
+    def _alloc(self, stmt: X.AllocBuffer) -> Any:
+        buffer = stmt.buffer
+        if str(buffer.scope()) in ("local.var", REGISTERS):
+            self._memory.in_registers(buffer)
+            return None
+        self._memory.allocate(buffer)
+        return self.lower(_poison(buffer, stmt.span)) if self._memory.poison else None
+
+    def _evaluate(self, stmt: X.Evaluate) -> Any:
+        call = stmt.value
+        name = call.op.name if isinstance(call, ir.Call) and isinstance(call.op, ir.Op) else ""
+        if name in (tile_ops.SYNC, tile_ops.ASYNC_COMMIT, tile_ops.ASYNC_WAIT):
+            return None  # one thread runs the whole block, in order
+        if name == tile_ops.GEMM:
+            return self._gemm(Gemm.read(call))
+        if name == tile_ops.COPY:
+            return self.lower(lower_copy(Copy.read(call)))
+        if name == tile_ops.FILL:
+            return self.lower(lower_fill(Fill.read(call)))
+        if name == tile_ops.REDUCE:
+            op = Reduce.read(call)
+            self._note(op.span, "loops with partial results in vector lanes")
+            return self.lower(lower_reduce(op, self._memory.scratch))
+        if name.startswith("tl."):
+            raise _unsupported(f"T.{name.removeprefix('tl.')}", "no lowering exists", from_tvm(stmt.span))
+        return X.Evaluate(self._expr(call), stmt.span)
+
+    def _gemm(self, op: Gemm) -> Any:
+        self._note(op.span, f"register-blocked loops, vectors of {self._vector_bytes} B")
+        return self.lower(lower_gemm(op, self._memory.scratch, self._vector_bytes))
+
+    def _note(self, span: Any, instruction: str) -> None:
+        place = from_tvm(span)
+        if place is not None:
+            self.instructions[place.line] = instruction
+
+
+def _all(conditions: list[Any]) -> Any | None:
+    """The conjunction; None for an empty one."""
+    return functools.reduce(X.And, conditions) if conditions else None
+
+
+def _at_corner(guard: _Guard, nest: _Nest) -> Any | None:
+    """The guard at the corner of the nest where it is hardest to meet; None if that corner cannot be named."""
+    loops = nest.loops
+    coefficients = list(sym.detect_linear_equation(guard.value, [loop.loop_var for loop in loops]))
+    if not coefficients:
+        return None
+    *factors, base = coefficients
+    numbers = [as_int(f) for f in factors]
+    if any(n is None for n in numbers) or _uses(base, nest.inner):
+        return None
+    if guard.limit is not None and _uses(guard.limit, nest.inner):
+        return None
+    value = base
+    for number, loop in zip(numbers, loops, strict=True):
+        if not number:
+            continue
+        if _uses(loop.min, nest.inner) or _uses(loop.extent, nest.inner):
+            return None
+        highest = (number > 0) == (guard.limit is not None)
+        value = value + number * (loop.min + loop.extent - 1 if highest else loop.min)
+    return _Guard(value, guard.limit).condition
+
+
+def _uses(value: Any, variables: list[ir.Var]) -> bool:
+    found: list[ir.Var] = []
+    if isinstance(value, int):
+        return False
+    tvm_ffi.structural_walk(value, (ir.Var, found.append))
+    return any(f.same_as(v) for f in found for v in variables)
+
+
+def _distinct(conditions: list[Any]) -> list[Any]:
+    kept: list[Any] = []
+    for condition in conditions:
+        if not any(tvm_ffi.structural_equal(condition, k) for k in kept):
+            kept.append(condition)
+    return kept
+
+
+def _base(data: Any) -> ir.Var:
+    """The buffer whose storage `data` names."""
+    found: list[ir.Var] = []
+    tvm_ffi.structural_walk(data, (ir.Var, found.append))
+    return found[0]
+
+
+def _poison(buffer: ir.Var, span: Any) -> Any:
+    """Fill an allocation with what no kernel may read."""
+    dtype = str(buffer.dtype)
+    value = X.const(float("nan"), dtype) if "float" in dtype else X.const(1 if dtype == "bool" else 0x5B, dtype)
+    return parallel(list(buffer.shape), lambda v: X.BufferStore(buffer, value, v, span), span)
+
+
+def _unsupported(what: str, why: str, span: Span | None) -> KernelError:
+    return KernelError([UNSUPPORTED.at(span or Span("", 1, 1, 1, 1), what=what, why=why)])

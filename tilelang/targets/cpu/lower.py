@@ -1,0 +1,61 @@
+"""Tile function -> one function that LLVM compiles: a range of blocks, run one after the other.
+
+In:  a PrimFunc as `ir.build` makes it.
+Out: `LoweredKernel.func` takes raw pointers to the tensors, the scalars and sizes, one scratch pointer per tile, and the
+     range of blocks to run; all buffers are flat, every access that may leave a global tensor is guarded.
+Not: vector instructions outside T.gemm (LLVM's loop vectoriser does them, masked where guards stand), pipelining and
+     barriers (a block is one thread here), packed arguments and dtype legalisation (`toolchain`).
+
+Scratch comes from the caller, so that the function needs no run-time library and each worker thread reuses its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.arch.target import Target
+from tilelang.facts.reports import GeneratedSource
+from tilelang.ir.tile_ops import seq
+from tilelang.targets.cpu.blocks import BlockLowering
+from tilelang.targets.cpu.memory import Memory
+from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan, size_expr
+from tilelang.targets.lowered import LoweredKernel
+
+# Function attribute: fill every allocation with NaN (integers: a large odd value) so that unwritten reads show up.
+POISON = "tl.cpu_poison_allocations"
+
+_CPU = 1  # DLPack's device type
+
+
+def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
+    """Lower a tile function to the code of a range of blocks. Raises KernelError for what a CPU cannot do."""
+    name = str(func.attrs["global_symbol"])
+    sizes = free_sizes(func)
+    grid, _ = launch_extents(func)
+    memory = Memory(poison=bool(func.attrs.get(POISON, False)) if func.attrs else False)
+    params = [memory.parameter(p) if X.is_buffer_var(p) else p for p in func.params]
+    first, last = X.Var("block_begin", "int32"), X.Var("block_end", "int32")
+    blocks = BlockLowering(memory, grid)
+    body = blocks.lower(func.body)
+    loop = X.For(blocks.block, first, last - first, X.ForKind.SERIAL, body)
+    stmts = _on_cpu(seq([*memory.declarations(), loop]))
+    lowered = X.PrimFunc([*params, *sizes, *memory.pointers, first, last], stmts, span=func.span)
+    lowered = lowered.with_attrs({"global_symbol": name})
+    plan = dataclasses.replace(
+        launch_plan(func, "cpu"),
+        grid=tuple(size_expr(e) for e in grid),
+        workspace=tuple(size_expr(b) for b in memory.bytes),
+    )
+    text = lowered.script()
+    source = GeneratedSource(name, target.name, "tirx", text, (0,) * len(text.splitlines()))
+    return LoweredKernel(name, target, lowered, plan, source, instructions=blocks.instructions)
+
+
+def _on_cpu(body: Any) -> Any:
+    """`body` on a named device, so that TVM puts register arrays on the stack."""
+    zero = X.const(0, "int32")
+    return X.AttrStmt(zero, "device_id", zero, X.AttrStmt(zero, "device_type", X.const(_CPU, "int32"), body))

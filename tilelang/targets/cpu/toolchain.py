@@ -1,0 +1,94 @@
+"""LLVM in process: the lowered function becomes an object file, or code of this process where nothing can load one."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import tirx as X
+
+from tilelang.runtime import cpu as loader
+from tilelang.runtime.artifact import Artifact
+from tilelang.targets.lowered import LoweredKernel
+
+
+def build(lowered: LoweredKernel) -> Artifact:
+    """Compile for the processor of this machine, or for the one that the target's arch names (an LLVM `mcpu`)."""
+    target = llvm_target(lowered.target.arch)
+    module = tvm.get_global_func("target.build.llvm")(_packed(lowered, target), target)
+    binary, form, loaded = b"", "", None
+    if loader.has_object_loader():
+        binary, form = _object(module), "o"
+    elif loader.linker() is not None:
+        binary, form = loader.link(_object(module)), "so"
+    else:  # runs, but can only be saved where a loader is found
+        loaded = module[lowered.name]
+        binary, form = _object(module), "o"
+    source = lowered.source
+    return Artifact(
+        name=lowered.name,
+        target=lowered.target.name,
+        plan=lowered.plan,
+        source=source.text,
+        language=source.language,
+        line_map=source.line_map,
+        binary=binary,
+        binary_format=form,
+        loaded=loaded,
+    )
+
+
+@functools.cache
+def llvm_target(arch: str) -> Any:
+    """TVM's target for a processor name of LLVM, `native` for this machine's."""
+    if arch == "native":
+        arch = str(tvm.get_global_func("target.llvm_get_system_cpu")())
+    return tvm.target.Target({"kind": "llvm", "mcpu": arch})
+
+
+def vector_bytes(arch: str) -> int:
+    """Width of the vector registers that LLVM uses on this processor."""
+    return int(tvm.get_global_func("target.llvm_get_vector_width")(llvm_target(arch))) // 8
+
+
+def processor(arch: str) -> str:
+    """The processor that code for `arch` runs on: part of the key of the disk cache."""
+    return str(llvm_target(arch).attrs["mcpu"])
+
+
+def llvm_ir(lowered: LoweredKernel) -> str:
+    """LLVM's text after its optimisations, for reading."""
+    target = llvm_target(lowered.target.arch)
+    module = tvm.get_global_func("target.build.llvm")(_packed(lowered, target), target)
+    return str(module.inspect_source("ll"))
+
+
+def _packed(lowered: LoweredKernel, target: Any) -> tvm.IRModule:
+    """The function behind tvm-ffi's calling convention, half precision legalised for the processor."""
+    t = X.transform
+    module = tvm.IRModule({lowered.name: lowered.func})
+    for step in (
+        t.StmtSimplify(),
+        t.BF16ComputeLegalize(),
+        t.FP8ComputeLegalize(),
+        t.AnnotateEntryFunc(),
+        t.BindTarget(target.with_host(target)),
+        t.SplitHostDevice(),
+        t.MakePackedAPI(),
+        t.FP8StorageLegalize(),
+        t.BF16StorageLegalize(),
+        t.LowerTVMBuiltin(),
+        t.LowerIntrin(),
+    ):
+        module = step(module)
+    return module
+
+
+def _object(module: Any) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="tilelang-llvm-") as folder:
+        path = Path(folder, "kernel.o")
+        module.write_to_file(str(path))
+        return path.read_bytes()
