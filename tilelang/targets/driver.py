@@ -1,7 +1,7 @@
 """From a tile function to target code, whatever the target: which folder does it, and what it answers.
 
-`lower` needs no toolchain and no device; `build` needs the target's toolchain. Target folders are imported when first asked
-for, so that a check for CUDA never loads the CPU's.
+`lower` needs no toolchain and no device; `build` needs the target's toolchain. Target folders are imported
+when first asked for, so that a check for CUDA never loads the CPU's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""The launch plan of a tile function: its parameters, the sizes it solves from them, its grid and threads, as data.
+"""The launch plan of a tile function: its parameters, the sizes it solves from them, its grid and threads, as
+data.
 
-In:  a PrimFunc as `ir.build` makes it (or its thread-level form: both carry the same parameters and `thread_extent`s).
+In:  a PrimFunc as `ir.build` makes it (or its thread-level form: both carry the same parameters and
+     `thread_extent`s).
 Out: a `LaunchPlan` whose sizes are integers or Python expressions over symbols.
 Not: choosing anything; shared memory and further arguments come from the target's lowering.
 """
@@ -25,8 +27,9 @@ def launch_plan(
 ) -> LaunchPlan:
     """The plan of `func` on a target of `kind`. `outputs` None takes the function's `tl.outputs` attribute.
 
-    On the CPU the blocks are loops inside the function, so grid and threads are (1,). Raises ValueError if the grid
-    depends on something that is neither a parameter nor a size of one, or if there is more than one launch.
+    On the CPU the blocks are loops inside the function, so grid and threads are (1,). Raises ValueError if
+    the grid depends on something that is neither a parameter nor a size of one, or if there is more than one
+    launch.
     """
     name = str(func.attrs["global_symbol"])
     symbols = free_sizes(func)
@@ -54,7 +57,8 @@ def launch_plan(
 
 
 def free_sizes(func: X.PrimFunc) -> list[ir.Var]:
-    """Variables in shapes and strides of the parameters that are not parameters themselves, in order of appearance.
+    """Variables in shapes and strides of the parameters that are not parameters themselves, in order of
+    appearance.
 
     They are the symbols of the plan; the device function takes them after its parameters.
     """

@@ -1,0 +1,1 @@
+"""Tests of layouts: fragments, shared memory, instruction tables, bank conflicts."""

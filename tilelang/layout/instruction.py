@@ -1,0 +1,155 @@
+"""Register layouts of matrix instructions, as tables: which lane holds which element of a tile, in which
+register.
+
+Sources: PTX ISA 9.7.15 (mma.sync, fragments of each shape). A block tile is cut into a grid of warps
+(`warp_partition`), each warp's part into instruction tiles. Registers of one instruction tile are
+consecutive, in the order in which the instruction takes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilelang.layout.fragment import Digit, Fragment, Place, Replica
+
+Step = tuple[int, Place, int]  # extent, place, stride in the place; within one dimension, innermost first
+
+
+@dataclass(frozen=True)
+class InstructionTile:
+    """One instruction's view of a rows × columns tile: how row and column split into lanes and registers."""
+
+    rows: tuple[Step, ...]
+    columns: tuple[Step, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return _extent(self.rows), _extent(self.columns)
+
+    @property
+    def registers(self) -> int:
+        return _extent(tuple(s for s in (*self.rows, *self.columns) if s[1] == "register"))
+
+
+# In all of them lane = 4 · group + member.
+MMA_C = InstructionTile(((8, "thread", 4), (2, "register", 2)), ((2, "register", 1), (4, "thread", 1)))
+# A as [m, k] by bits of an element: 4 bytes per 32-bit register, the two halves of the rows before the halves
+# of k.
+MMA_A = {
+    8: InstructionTile(
+        ((8, "thread", 4), (2, "register", 4)), ((4, "register", 1), (4, "thread", 1), (2, "register", 8))
+    ),
+    16: InstructionTile(
+        ((8, "thread", 4), (2, "register", 2)), ((2, "register", 1), (4, "thread", 1), (2, "register", 4))
+    ),
+    32: InstructionTile(((8, "thread", 4), (2, "register", 1)), ((4, "thread", 1), (2, "register", 2))),
+}
+# B as [k, n]; n is the group.
+MMA_B = {
+    8: InstructionTile(((4, "register", 1), (4, "thread", 1), (2, "register", 4)), ((8, "thread", 4),)),
+    16: InstructionTile(((2, "register", 1), (4, "thread", 1), (2, "register", 2)), ((8, "thread", 4),)),
+    32: InstructionTile(((4, "thread", 1), (2, "register", 1)), ((8, "thread", 4),)),
+}
+
+
+def accumulator(
+    m: int, n: int, m_warps: int, n_warps: int, tile: InstructionTile = MMA_C, warp_size: int = 32
+) -> Fragment:
+    """C[m, n] over m_warps × n_warps warps, warp = column part · m_warps + row part.
+
+    Instruction tiles are numbered along n first: tile (i, j) begins at register (i · tiles along n + j) ·
+    tile.registers.
+    """
+    rows, columns = tile.shape
+    along_n = n // (columns * n_warps)
+    return _block_tile(
+        (m, n),
+        [
+            *tile.rows,
+            (m // (rows * m_warps), "register", tile.registers * along_n),
+            (m_warps, "thread", warp_size),
+        ],
+        [*tile.columns, (along_n, "register", tile.registers), (n_warps, "thread", warp_size * m_warps)],
+        Replica(1, 1),
+    )
+
+
+def operand_a(
+    m: int,
+    k: int,
+    m_warps: int,
+    n_warps: int,
+    tile: InstructionTile,
+    transposed: bool = False,
+    warp_size: int = 32,
+) -> Fragment:
+    """A[m, k] (stored [k, m] if `transposed`), the same in all warps along n.
+
+    Tile (i, kk) begins at register (i · tiles along k + kk) · tile.registers.
+    """
+    rows, columns = tile.shape
+    along_k = k // columns
+    return _block_tile(
+        (m, k),
+        [
+            *tile.rows,
+            (m // (rows * m_warps), "register", tile.registers * along_k),
+            (m_warps, "thread", warp_size),
+        ],
+        [*tile.columns, (along_k, "register", tile.registers)],
+        Replica(n_warps, warp_size * m_warps),
+        transposed,
+    )
+
+
+def operand_b(
+    k: int,
+    n: int,
+    m_warps: int,
+    n_warps: int,
+    tile: InstructionTile,
+    transposed: bool = False,
+    warp_size: int = 32,
+) -> Fragment:
+    """B[k, n] (stored [n, k] if `transposed`), the same in all warps along m.
+
+    Tile (kk, j) begins at register (j · tiles along k + kk) · tile.registers.
+    """
+    rows, columns = tile.shape
+    along_k = k // rows
+    return _block_tile(
+        (k, n),
+        [*tile.rows, (along_k, "register", tile.registers)],
+        [
+            *tile.columns,
+            (n // (columns * n_warps), "register", tile.registers * along_k),
+            (n_warps, "thread", warp_size * m_warps),
+        ],
+        Replica(m_warps, warp_size),
+        transposed,
+    )
+
+
+def _block_tile(
+    shape: tuple[int, int],
+    rows: list[Step],
+    columns: list[Step],
+    replica: Replica,
+    transposed: bool = False,
+) -> Fragment:
+    inner, outer = (rows, columns) if transposed else (columns, rows)
+    digits: list[Digit] = []
+    stride = 1
+    for extent, place, place_stride in (*inner, *outer):
+        if extent > 1:
+            digits.append(Digit(stride, extent, place, place_stride))
+            stride *= extent
+    stored = (shape[1], shape[0]) if transposed else shape
+    return Fragment(stored, tuple(digits), (replica,) if replica.extent > 1 else ())
+
+
+def _extent(steps: tuple[Step, ...]) -> int:
+    total = 1
+    for extent, _, _ in steps:
+        total *= extent
+    return total

@@ -1,0 +1,127 @@
+"""Where the elements of a tile in shared memory lie: row-major, padded rows, or XOR-swizzled chunks of 16
+bytes.
+
+Swizzles are those of the tensor-core instructions (PTX ISA, "Shared memory swizzling"): within an atom of 8
+rows and 128, 64 or 32 bytes, the chunk number is xored with a function of the row, so that 8 rows of one
+chunk column lie in 8 different groups of banks. Atoms of one column of chunks are stored before the next
+column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tilelang.layout.fragment import row_major
+
+CHUNK_BYTES = 16
+SWIZZLES = (128, 64, 32)  # bytes of an atom's row
+_BASE_ALIGNMENT = {128: 1024, 64: 512, 32: 256}
+
+
+@dataclass(frozen=True)
+class SharedLayout:
+    """The layout of a buffer of `shape` with elements of `bits`.
+
+    `kind` linear: row-major. padded: rows of the last dimension are `row_pitch` elements apart. swizzle: the
+    last two dimensions swizzled with atoms of `swizzle_bytes`; leading dimensions follow each other.
+    """
+
+    shape: tuple[int, ...]
+    bits: int
+    kind: Literal["linear", "padded", "swizzle"] = "linear"
+    row_pitch: int = 0
+    swizzle_bytes: int = 0
+
+    @property
+    def elements(self) -> int:
+        """Elements of storage, padding included."""
+        if self.kind == "padded":
+            return math.prod(self.shape[:-1]) * self.row_pitch
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return -(-self.elements * self.bits // 8)
+
+    @property
+    def alignment(self) -> int:
+        """Bytes that the base must be a multiple of."""
+        return _BASE_ALIGNMENT[self.swizzle_bytes] if self.kind == "swizzle" else 128
+
+    @property
+    def run(self) -> int:
+        """Consecutive elements of the last dimension, counted from a multiple of this, that are contiguous in
+        memory.
+        """
+        return CHUNK_BYTES * 8 // self.bits if self.kind == "swizzle" else self.shape[-1]
+
+    @property
+    def row_step(self) -> int:
+        """Every element's offset is its column's plus a multiple of this: the alignment that rows keep."""
+        if self.kind == "swizzle":
+            return self.run
+        return self.row_pitch if self.kind == "padded" else self.shape[-1]
+
+    def offset(self, indices: Sequence[Any]) -> Any:
+        """The offset of an element, in elements. Indices are integers, numpy arrays or TIRX expressions."""
+        if self.kind == "linear":
+            return row_major(indices, self.shape)
+        if self.kind == "padded":
+            return row_major(indices, (*self.shape[:-1], self.row_pitch))
+        rows = self.shape[-2]
+        row, column = indices[-2], indices[-1]
+        run = self.run
+        chunks = self.swizzle_bytes // CHUNK_BYTES
+        width = chunks * run
+        chunk = (column // run) % chunks if self.shape[-1] > width else column // run
+        phase = row % 8 if chunks == 8 else row % 8 // (8 // chunks)
+        swizzled = _xor(chunk, phase)
+        offset = row * width + swizzled * run + column % run
+        if self.shape[-1] > width:
+            offset = offset + column // width * (rows * width)
+        if len(self.shape) > 2:
+            offset = offset + row_major(indices[:-2], self.shape[:-2]) * (rows * self.shape[-1])
+        return offset
+
+    def describe(self) -> str:
+        """One line for hovers."""
+        if self.kind == "linear":
+            return "row-major"
+        if self.kind == "padded":
+            return f"rows padded from {self.shape[-1]} to {self.row_pitch} elements"
+        return f"{self.swizzle_bytes}-byte swizzle"
+
+
+def linear(shape: tuple[int, ...], bits: int) -> SharedLayout:
+    """Row-major."""
+    return SharedLayout(shape, bits)
+
+
+def matrix_operand(shape: tuple[int, ...], bits: int) -> SharedLayout:
+    """The layout of a tensor-core operand: the widest swizzle its rows allow, else rows padded against bank
+    conflicts.
+
+    A swizzle needs rows of whole atoms, in groups of eight. Rows that are a multiple of 32 bytes get 16 bytes
+    more.
+    """
+    row_bytes = shape[-1] * bits // 8
+    for width in SWIZZLES:
+        if row_bytes % width == 0 and shape[-2] % 8 == 0:
+            return SharedLayout(shape, bits, "swizzle", swizzle_bytes=width)
+    if row_bytes % 32 == 0:
+        return SharedLayout(shape, bits, "padded", row_pitch=shape[-1] + CHUNK_BYTES * 8 // bits)
+    return linear(shape, bits)
+
+
+def versioned(layout: SharedLayout, stages: int) -> SharedLayout:
+    """`stages` copies of the buffer, one after the other, as a leading dimension."""
+    return SharedLayout(
+        (stages, *layout.shape), layout.bits, layout.kind, layout.row_pitch, layout.swizzle_bytes
+    )
+
+
+def _xor(a: Any, b: Any) -> Any:
+    return a ^ b
