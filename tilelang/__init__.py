@@ -1,7 +1,7 @@
 """TileLang: kernels written as tile programs in Python, compiled for CUDA, HIP, Metal and the CPU.
 
-Importing this package costs milliseconds: the compiler and tvm are loaded when a kernel is first compiled, torch when
-one is first launched.
+Importing this package costs milliseconds: the compiler and tvm are loaded when a kernel is first compiled,
+torch when one is first launched.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    # `A: T.Tensor((M, K), T.float16)` inside a kernel is no type expression to a checker, and a decorator of our own
-    # could not tell it to leave the body alone; this one does.
+    # `A: T.Tensor((M, K), T.float16)` inside a kernel is no type expression to a checker, and no decorator
+    # of our own can tell it to leave the body alone; this one does.
     from typing import no_type_check as jit
 
     from tilelang import language, profiler

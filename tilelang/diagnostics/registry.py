@@ -1,4 +1,4 @@
-"""All rules by name. A rule that words its message in several ways has one record here, the first of its file."""
+"""All rules by name. A rule that words its message in several ways has one record here, its file's first."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tilelang.diagnostics.rule import Rule
 from tilelang.diagnostics.rules import (
     bounds,
     dtype,
+    files,
     layout,
     order,
     performance,
@@ -18,7 +19,7 @@ from tilelang.diagnostics.rules import (
     shape,
 )
 
-_FAMILIES = (python, shape, scope, dtype, bounds, order, layout, resource, performance)
+_FAMILIES = (python, shape, scope, dtype, bounds, order, layout, resource, performance, files)
 
 
 def _gather(families: tuple[ModuleType, ...]) -> Mapping[str, Rule]:

@@ -1,0 +1,33 @@
+"""Problems as JSON: the flat objects that `tilelang check --format json` prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from tilelang.diagnostics.problem import Problem
+
+
+def to_objects(problems: Iterable[Problem]) -> list[dict[str, Any]]:
+    """One object per problem: `path`, `line`, `column` (from 1, code points), `end_line`, `end_column`
+    (just past the last character), `severity`, `code` (the rule's name), `message`.
+    """
+    return [
+        {
+            "path": p.span.path,
+            "line": p.span.line,
+            "column": p.span.column,
+            "end_line": p.span.end_line,
+            "end_column": p.span.end_column,
+            "severity": p.severity.value,
+            "code": p.rule,
+            "message": p.message,
+        }
+        for p in problems
+    ]
+
+
+def to_json(problems: Iterable[Problem]) -> str:
+    """The objects of `to_objects` as one indented list."""
+    return json.dumps(to_objects(problems), indent=2, ensure_ascii=False)
