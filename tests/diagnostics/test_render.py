@@ -268,3 +268,11 @@ def test_ignore_in_a_part_not_fully_checked_is_not_called_unused():
 def test_half_typed_file_keeps_the_ignores_before_the_break():
     text = "a()  # tilelang: ignore[gemm-shape]\nb(\n"
     assert after_ignores(text, problem(text, "a()")) == []
+
+
+def test_kernel_by_kernel_gives_the_same_as_the_whole_file():
+    text = "x = 1\n@jit\ndef k():\n    a()  # tilelang: ignore[gemm-shape]\n    b()  # tilelang: ignore\n"
+    whole = apply_ignores("k.py", text, [problem(text, "a()")])
+    assert [p.span.line for p in whole] == [5]
+    assert apply_ignores("k.py", text, [problem(text, "a()")], lines=(2, 5)) == whole
+    assert apply_ignores("k.py", text, [], unsure=[(2, 5)]) == []

@@ -39,9 +39,16 @@ class Ignore:
         return named and self.line in (problem.span.line, problem.span.end_line)
 
 
-def find_ignores(path: str, text: str) -> list[Ignore]:
-    """All ignore comments of a file, in order. Text that does not tokenize is read as far as it does."""
-    if "tilelang:" not in text:
+def find_ignores(path: str, text: str, lines: tuple[int, int] | None = None) -> list[Ignore]:
+    """All ignore comments of a file, or of its lines (first, last), in order.
+
+    Text that does not tokenize is read as far as it does.
+    """
+    offset = 0
+    if lines is not None:
+        offset = lines[0] - 1
+        text = "\n".join(text.split("\n")[offset : lines[1]])
+    if _COMMENT.search(text) is None:
         return []
     comments, code_lines = _tokens(text)
     found = []
@@ -50,21 +57,26 @@ def find_ignores(path: str, text: str) -> list[Ignore]:
         if match is None:
             continue
         target = line if line in code_lines else min((n for n in code_lines if n > line), default=line)
-        start = column + match.start()
-        span = Span(path, line, start, line, column + match.end())
-        found.append(Ignore(target, tuple(_rules(match, path, line, column)), span))
+        here = line + offset
+        span = Span(path, here, column + match.start(), here, column + match.end())
+        found.append(Ignore(target + offset, tuple(_rules(match, path, here, column)), span))
     return found
 
 
 def apply_ignores(
-    path: str, text: str, problems: Iterable[Problem], unsure: Sequence[tuple[int, int]] = ()
+    path: str,
+    text: str,
+    problems: Iterable[Problem],
+    *,
+    lines: tuple[int, int] | None = None,
+    unsure: Sequence[tuple[int, int]] = (),
 ) -> list[Problem]:
-    """`problems` of a whole file without the silenced ones, and with one problem for each comment that
-    silences nothing.
+    """`problems` without the silenced ones, and with one more for each comment that silences nothing.
 
-    unsure: line ranges (first, last) that were not checked fully; comments there are not called unused.
+    lines: the range (first, last) that `problems` are about, such as a kernel; comments elsewhere do not count.
+    unsure: ranges that were not checked fully, or are dealt with separately; comments there are not called unused.
     """
-    ignores = find_ignores(path, text)
+    ignores = find_ignores(path, text, lines)
     problems = list(problems)
     kept = [p for p in problems if not any(i.covers(p) for i in ignores)]
     for ignore in ignores:
@@ -115,7 +127,7 @@ def _unused(ignore: Ignore, problems: list[Problem], text: str) -> Iterator[Prob
 
 def _removal(ignore: Ignore, text: str) -> Fix:
     """Remove the comment and the blanks before it."""
-    line = text.splitlines()[ignore.span.line - 1]
+    line = text.split("\n")[ignore.span.line - 1]
     blanks = len(line[: ignore.span.column - 1]) - len(line[: ignore.span.column - 1].rstrip())
     span = ignore.span
     edit = Edit(Span(span.path, span.line, span.column - blanks, span.end_line, span.end_column), "")
