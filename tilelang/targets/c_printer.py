@@ -73,7 +73,7 @@ Line = tuple[str, int]
 
 
 class _KernelPrinter:
-    """Statements. Signature and declarations are completed at the end, when it is known what the body uses."""
+    """Statements. Signature and declarations are completed at the end, when all uses are known."""
 
     def __init__(
         self,
@@ -174,8 +174,9 @@ class _KernelPrinter:
             free = {str(v.name): v for v in free_sizes(self.func)}
             params = [by_name.get(name, free.get(name)) for name in self._arguments]
             if None in params:
+                missing = self._arguments[params.index(None)]
                 raise EmitError(
-                    f"{self.name} takes {self._arguments[params.index(None)]}, which it never uses"
+                    f"{self.name} takes {missing}, which is neither a parameter nor a size of one"
                 )
         else:
             params = [*self.func.params, *free_sizes(self.func)]
@@ -393,17 +394,15 @@ class _KernelPrinter:
         if kind not in (X.ForKind.SERIAL, X.ForKind.UNROLLED, X.ForKind.VECTORIZED):
             raise EmitError(f"a loop over {s.loop_var.name} of kind {X.ForKind(kind).name} is left")
         start, step = self.e.text(s.min), s.step
-        if start[0] == "0":
-            end = self.e.text(s.extent)
-        else:
-            end = self.e.text(s.min + s.extent)
-        low, count = self.e.bounds.interval(s.min)[0], self.e.bounds.interval(s.min + s.extent)[1]
+        stop = s.extent if start[0] == "0" else s.min + s.extent
+        end = self.e.text(stop)
+        low, high = self.e.bounds.interval(s.min)[0], self.e.bounds.interval(stop)[1] - 1
         self._names.enter()
         name = self._names.new(str(s.loop_var.name))
         self.e.names[s.loop_var.__chandle__()] = name
         by_one = step is None or (type(step) is X.IntImm and step.value == 1)
         increment = f"++{name}" if by_one else f"{name} += {self.e.show(step)}"
-        self.e.bounds.set(s.loop_var, (low, count - 1))
+        self.e.bounds.set(s.loop_var, (low, high))
         if kind in (X.ForKind.UNROLLED, X.ForKind.VECTORIZED):
             self._emit("#pragma unroll")
         elif (factor := s.annotations.get("pragma_unroll")) is not None:
@@ -520,7 +519,7 @@ def _linked(definition: str, linkage: str) -> str:
 
 
 def _is_wide(shape: Any) -> bool:
-    """Whether a flat index into this shape can pass 2^31: it is too large, or a product with an unknown size."""
+    """Whether a flat index into this shape can pass 2^31: too large, or a product with a free size."""
     total, unknown = 1, []
     for n in shape:
         if type(n) is X.IntImm:

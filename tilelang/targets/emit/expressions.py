@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tvm import ir
@@ -45,8 +46,10 @@ _BINARY: dict[type, tuple[str, int]] = {
     X.RShift: (">>", SHIFT),
 }
 _COMPARISONS = (X.LT, X.LE, X.GT, X.GE, X.EQ, X.NE)
+_PLAIN = {X.Add: ADD, X.Sub: ADD, X.Mul: MUL}
 _ASSOCIATIVE = (X.Add, X.And, X.Or, X.BitwiseAnd, X.BitwiseOr, X.BitwiseXor)
 _WRAPPING = (X.Add, X.Sub, X.Mul, X.LShift)
+_FULL_INTS = ("int32", "int64")
 _NARROW_INTS = ("int8", "int16", "uint8", "uint16")
 SMALL_FLOATS = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
@@ -86,6 +89,8 @@ class Expressions:
         self.used_axes: set[str] = set()
         self.lane: str | None = None  # inside a loop over vector lanes: the lane's variable
         self.hoisted: dict[int, str] = {}  # vector load -> array that holds its lanes
+        # Inside an index of full width: integers wrap nowhere and literals need no suffix.
+        self._plain = False
         self._dtypes: dict[int, str] = {}
         self._kept: list[Any] = []  # type objects, so that their handles stay theirs
         self._call_printers: dict[str, Callable[[Any], Text]] = {
@@ -124,12 +129,15 @@ class Expressions:
         }
         for kind in _BINARY:
             self._printers[kind] = self._binary
+        for kind in (ir.Call, X.Cast, X.Select, X.Let, X.Not, *_COMPARISONS):
+            self._printers[kind] = partial(self._full, self._printers[kind])
 
     # Entry points
 
     def text(self, e: Any) -> Text:
         """The expression and its binding strength."""
-        printer = self._printers.get(type(e))
+        kind = type(e)
+        printer = self._printers.get(kind)
         if printer is None:
             raise EmitError(f"{self.dialect.name} has no words for a {type(e).__name__}: {e}")
         return printer(e)
@@ -175,7 +183,44 @@ class Expressions:
         return s.name if s.scalar else f"{s.name}[{self.index(s, index)}]"
 
     def index(self, storage: Storage, index: Any) -> str:
-        return self._wide(index)[0][0] if storage.wide else self.show(index)
+        """A flat index, in 64 bits where the buffer is that large."""
+        outer, self._plain = self._plain, self.dtype(index) in _FULL_INTS
+        if storage.wide:
+            text = self._wide(index)[0][0]
+        else:
+            text = (self._plain_text(index) if self._plain else self.text(index))[0]
+        self._plain = outer
+        return text
+
+    def _plain_text(self, e: Any) -> Text:
+        """`text` for index arithmetic, most of what is printed: only full-width integers."""
+        kind = type(e)
+        if kind is ir.Var:
+            name = self.names.get(e.__chandle__())
+            return (name, ATOM) if name is not None else self._var(e)
+        if kind is X.IntImm:
+            value = e.value
+            return str(value), ATOM if value >= 0 else UNARY
+        strength = _PLAIN.get(kind)
+        if strength is None:
+            return self.text(e)
+        b = e.b
+        left, left_strength = self._plain_text(e.a)
+        if kind is X.Add and type(b) is X.IntImm and b.value < 0:
+            return f"{left} - {-b.value}", ADD
+        right, right_strength = self._plain_text(b)
+        if left_strength < strength:
+            left = f"({left})"
+        if right_strength < strength or (right_strength == strength and not (kind is X.Add is type(b))):
+            right = f"({right})"
+        return f"{left} {_BINARY[kind][0]} {right}", strength
+
+    def _full(self, print_child: Callable[[Any], Text], e: Any) -> Text:
+        """Print something inside which other dtypes than the index's may occur."""
+        outer, self._plain = self._plain, False
+        text = print_child(e)
+        self._plain = outer
+        return text
 
     def address(self, buffer: Any, index: Any) -> str:
         """`&A[i]`, or `A` for its beginning."""
@@ -243,14 +288,18 @@ class Expressions:
         kind = type(e)
         symbol, strength = _BINARY[kind]
         a, b = e.a, e.b
+        if kind is X.Mod and self.dtype(e).startswith(("float", "bfloat")):
+            return self._function("fmod", e, [a, b])
         if kind is X.Add and type(b) is X.IntImm and b.value < 0:
             left, right, symbol = self.text(a), (str(-int(b.value)), ATOM), "-"
         else:
             left, right = self.text(a), self.text(b)
-        if kind is X.Mod and self.dtype(e).startswith(("float", "bfloat")):
-            return self._function("fmod", e, [a, b])
         # Regrouping integers of full width changes nothing; floats keep their order.
-        free = kind in _ASSOCIATIVE and type(b) is kind and (kind is not X.Add or self.dtype(e) == "int32")
+        free = (
+            kind in _ASSOCIATIVE
+            and type(b) is kind
+            and (kind is not X.Add or self._plain or self.dtype(e) in _FULL_INTS)
+        )
         if strength in (BIT, SHIFT):  # C's order is a trap for readers: always parentheses
             same = type(a) is kind and kind is not X.LShift and kind is not X.RShift
             text = f"{paren(left, BIT if same else UNARY)} {symbol} {paren(right, BIT if free else UNARY)}"
@@ -258,7 +307,7 @@ class Expressions:
             text = f"{paren(left, OR if type(a) is X.Or else EQUALITY)} || {paren(right, EQUALITY)}"
         else:
             text = f"{paren(left, strength)} {symbol} {paren(right, strength if free else strength + 1)}"
-        if kind in _WRAPPING and (dtype := self.dtype(e)) in _NARROW_INTS:
+        if not self._plain and kind in _WRAPPING and (dtype := self.dtype(e)) in _NARROW_INTS:
             return self._convert(text, dtype)
         return text, strength
 

@@ -30,16 +30,19 @@ def integer(value: int, dtype: str, int64_suffix: str) -> str:
 
 
 def decimal(value: float, dtype: str) -> str:
-    """Digits of a finite `value` that, read as float32 (float64 as such), give exactly its `dtype` rounding."""
+    """Digits that, read as float32 (or float64), give exactly the `dtype` rounding of a finite `value`."""
     if dtype == "float64":
         return repr(float(value))
     rounded = _FLOATS[dtype](value)
     short = repr(float(np.float32(float(f"{float(rounded):.7g}"))))
-    for digits in range(1, 10):
-        text = f"{float(rounded):.{digits}g}"
-        if _FLOATS[dtype](np.float32(text)) == rounded:
-            short = text
-            break
+    with np.errstate(
+        over="ignore"
+    ):  # a rounded-up candidate may pass the largest number; then it is not taken
+        for digits in range(1, 10):
+            text = f"{float(rounded):.{digits}g}"
+            if _FLOATS[dtype](np.float32(text)) == rounded:
+                short = text
+                break
     number = float(short)
     if number == int(number) and abs(number) < 1e7:
         return f"{int(number)}.0" if not (number == 0 and math.copysign(1, number) < 0) else "-0.0"
