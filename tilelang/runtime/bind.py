@@ -14,8 +14,22 @@ from tilelang.runtime.plan import LaunchPlan, ScalarParam, TensorParam
 from tilelang.runtime.sizes import Size, compile_size
 from tilelang.runtime.tensors import TensorView, same_dtype, view
 
-_DEVICE_OF_KIND = {"cuda": "cuda", "hip": "cuda", "metal": "mps", "cpu": "cpu"}  # torch's name for HIP is cuda
-_INT_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
+_DEVICE_OF_KIND = {
+    "cuda": "cuda",
+    "hip": "cuda",
+    "metal": "mps",
+    "cpu": "cpu",
+}  # torch's name for HIP is cuda
+_INT_BITS = {
+    "int8": 8,
+    "int16": 16,
+    "int32": 32,
+    "int64": 64,
+    "uint8": 8,
+    "uint16": 16,
+    "uint32": 32,
+    "uint64": 64,
+}
 
 
 class ArgumentError(ValueError):
@@ -155,7 +169,9 @@ class _Solver:
         for d, size in enumerate(param.strides):
             if found.shape[d] > 1:  # the stride of a single element is never used
                 stride = found.strides[d]
-                self._open.append(_Equation(param.name, f"stride of dimension {d}", compile_size(size), stride))
+                self._open.append(
+                    _Equation(param.name, f"stride of dimension {d}", compile_size(size), stride)
+                )
 
     def _contiguous(self, param: TensorParam, found: TensorView) -> None:
         expected = 1
@@ -208,8 +224,8 @@ class _Solver:
         size = equation.size
         why = ""
         if not size.is_number:
-            origins = [f"{s} = {self.sizes[s]} from {self._origin[s]}" for s in size.symbols if s in self._origin]
+            origins = [
+                f"{s} = {self.sizes[s]} from {self._origin[s]}" for s in size.symbols if s in self._origin
+            ]
             why = f" = {size.text}" + (f" ({', '.join(origins)})" if origins else "")
-        raise ArgumentError(
-            f"{equation.name}: {equation.what} is {equation.found}, expected {expected}{why}"
-        )
+        raise ArgumentError(f"{equation.name}: {equation.what} is {equation.found}, expected {expected}{why}")

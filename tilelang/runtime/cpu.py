@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ import numpy as np
 from tilelang.runtime.artifact import Artifact
 
 _ALIGNMENT = 64  # bytes, of scratch memory
-# A share of less than this many blocks per thread is not worth waking one up for.
-_ENTRY = Callable[..., Any]
+_WORTH_WAKING = 200e-6  # seconds of work; handing it to a thread costs about half of that
+_Entry = Callable[..., Any]
 
 
 class LoadError(RuntimeError):
@@ -38,17 +39,26 @@ class CpuFunction:
         self._scratch = threading.local()
 
     def launch(self, arguments: Sequence[Any], blocks: int, workspace: tuple[int, ...]) -> None:
-        """Run `blocks` blocks; `arguments` are pointers (as ctypes.c_void_p) and numbers in the plan's order."""
+        """Run `blocks` blocks; `arguments` are pointers (as ctypes.c_void_p) and numbers in the plan's order.
+
+        The first blocks run here and are timed; other threads are woken only if the rest is worth it.
+        """
         threads = min(thread_count(), blocks)
-        if threads <= 1:
-            self._run(arguments, 0, blocks, workspace)
+        head = max(blocks // (8 * threads), 1) if threads > 1 else blocks
+        started = time.perf_counter()
+        self._run(arguments, 0, head, workspace)
+        rest = blocks - head
+        if not rest:
             return
-        bounds = [blocks * t // threads for t in range(threads + 1)]
+        if (time.perf_counter() - started) * rest < _WORTH_WAKING * head:
+            self._run(arguments, head, blocks, workspace)
+            return
+        bounds = [head + rest * t // threads for t in range(threads + 1)]
         pool = _pool()
         waiting = [
             pool.submit(self._run, arguments, bounds[t], bounds[t + 1], workspace) for t in range(1, threads)
         ]
-        self._run(arguments, 0, bounds[1], workspace)
+        self._run(arguments, bounds[0], bounds[1], workspace)
         for future in waiting:
             future.result()
 
@@ -94,7 +104,7 @@ def _pool() -> concurrent.futures.ThreadPoolExecutor:
     )
 
 
-def load_entry(artifact: Artifact) -> _ENTRY:
+def load_entry(artifact: Artifact) -> _Entry:
     """The entry point of a saved CPU kernel. Raises LoadError that says what is missing."""
     if artifact.binary_format == "so":
         return _load_shared(artifact.binary, artifact.name)
@@ -133,13 +143,13 @@ def link(binary: bytes) -> bytes:
         return out.read_bytes()
 
 
-def _load_shared(binary: bytes, name: str) -> _ENTRY:
+def _load_shared(binary: bytes, name: str) -> _Entry:
     import tvm_ffi
 
     return _from_file(binary, "so", lambda path: tvm_ffi.load_module(path))[name]
 
 
-def _load_object(binary: bytes, name: str) -> _ENTRY:
+def _load_object(binary: bytes, name: str) -> _Entry:
     session = importlib.import_module("tvm_ffi_orcjit").default_session()
     return _from_file(binary, "o", session.load_module)[name]
 

@@ -66,7 +66,9 @@ def compile_size(expr: SizeExpr) -> Size:
     for node in ast.walk(tree):
         if not isinstance(node, _NODES) or (isinstance(node, ast.Constant) and type(node.value) is not int):
             raise ValueError(f"a launch plan cannot contain {ast.unparse(node)!r} in the size {expr!r}")
-        if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS):
+        if isinstance(node, ast.Call) and not (
+            isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS
+        ):
             raise ValueError(f"a launch plan cannot call {ast.unparse(node.func)!r} in the size {expr!r}")
         if isinstance(node, ast.Name) and node.id not in _FUNCTIONS and node.id not in symbols:
             symbols.append(node.id)

@@ -139,7 +139,9 @@ class BlockLowering:
         start, extent = self._expr(loop.min), self._expr(loop.extent)
         self._analyzer.bind(loop.loop_var, ir.Range.from_min_extent(start, extent), allow_override=True)
         if loop.step is None or as_int(loop.step) == 1:
-            return X.For(loop.loop_var, start, extent, X.ForKind.SERIAL, self.lower(loop.body), span=loop.span)
+            return X.For(
+                loop.loop_var, start, extent, X.ForKind.SERIAL, self.lower(loop.body), span=loop.span
+            )
         step = loop.step
         count = X.Var(f"{loop.loop_var.name}_n", "int32")
         trips = X.floordiv(extent + step - (1 if (as_int(step) or 1) > 0 else -1), step)
@@ -320,7 +322,9 @@ def _base(data: Any) -> ir.Var:
 def _poison(buffer: ir.Var, span: Any) -> Any:
     """Fill an allocation with what no kernel may read."""
     dtype = str(buffer.dtype)
-    value = X.const(float("nan"), dtype) if "float" in dtype else X.const(1 if dtype == "bool" else 0x5B, dtype)
+    value = (
+        X.const(float("nan"), dtype) if "float" in dtype else X.const(1 if dtype == "bool" else 0x5B, dtype)
+    )
     return parallel(list(buffer.shape), lambda v: X.BufferStore(buffer, value, v, span), span)
 
 

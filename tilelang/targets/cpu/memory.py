@@ -59,7 +59,7 @@ class Memory:
         It is allocated at the top of the function: LLVM promotes no allocation inside a loop, and lets the stack grow.
         """
         dtype = storage_dtype(str(buffer.dtype))
-        flat = X.decl_buffer((_product(buffer.shape),), dtype, str(buffer.name), scope="local")
+        flat = X.decl_buffer((_product(buffer.shape),), dtype, str(buffer.name))
         self._add(buffer, flat)
         self._registers.append(X.AllocBuffer(flat))
 

@@ -76,10 +76,18 @@ def lower_gemm(op: Gemm, scratch: Scratch, vector_bytes: int) -> Any:
 
 
 def _operand(
-    region: Any, transposed: bool, shape: tuple[int, int], dtype: str, scratch: Scratch, before: list[Any], span: Any
+    region: Any,
+    transposed: bool,
+    shape: tuple[int, int],
+    dtype: str,
+    scratch: Scratch,
+    before: list[Any],
+    span: Any,
 ) -> _Matrix:
     """The operand as it is if it is row-major in `dtype`; else a packed copy, made by a statement added to `before`."""
-    in_place = region.source.scope() != "global"  # global operands need bounds guards, which vectors cannot carry
+    in_place = (
+        region.source.scope() != "global"
+    )  # global operands need bounds guards, which vectors cannot carry
     if in_place and not transposed and str(region.source.dtype) == dtype:
         return _Matrix(region.source, region)
     packed = scratch(dtype, shape)
@@ -102,11 +110,18 @@ def _blocks(
         vectors = [width, width] if columns == 2 * width else [columns]
         for row, height, rows in _cover(m, ROWS, [ROWS, *range(ROWS - 1, 0, -1)]):
 
-            def block(j: Any, i: Any, column=column, columns=columns, row=row, height=height, vectors=vectors) -> Any:
+            def block(
+                j: Any, i: Any, column=column, columns=columns, row=row, height=height, vectors=vectors
+            ) -> Any:
                 place = (plus(index(row), i * height), plus(index(column), j * columns))
                 return _micro(a, b, c, place, height, vectors, k, dtype, span)
 
-            yield serial("jj", repeat, lambda j, rows=rows, block=block: serial("ii", rows, lambda i: block(j, i), span), span)
+            yield serial(
+                "jj",
+                repeat,
+                lambda j, rows=rows, block=block: serial("ii", rows, lambda i: block(j, i), span),
+                span,
+            )
 
 
 def _cover(total: int, step: int, sizes: list[int]) -> Iterator[tuple[int, int, int]]:
@@ -125,15 +140,21 @@ def _powers(top: int) -> list[int]:
 
 
 def _micro(
-    a: _Matrix, b: _Matrix, c: _Matrix, place: tuple[Any, Any], height: int, vectors: list[int], k: int, dtype: str, span: Any
+    a: _Matrix,
+    b: _Matrix,
+    c: _Matrix,
+    place: tuple[Any, Any],
+    height: int,
+    vectors: list[int],
+    k: int,
+    dtype: str,
+    span: Any,
 ) -> Any:
     """C's block at `place` (height rows of `vectors` lanes each) through registers over all of K."""
     row, column = place
     starts = [sum(vectors[:v]) for v in range(len(vectors))]
     cells = [(r, v) for r in range(height) for v in range(len(vectors))]
-    acc = {
-        (r, v): X.decl_buffer((vectors[v],), dtype, f"c{r}{v}", scope=REGISTERS) for r, v in cells
-    }
+    acc = {(r, v): X.decl_buffer((vectors[v],), dtype, f"c{r}{v}", scope=REGISTERS) for r, v in cells}
     b_reg = [X.decl_buffer((w,), dtype, f"b{v}", scope=REGISTERS) for v, w in enumerate(vectors)]
 
     def vector(matrix: _Matrix, r: Any, v: int) -> list[Any]:

@@ -11,7 +11,17 @@ from tvm import tirx as X
 from tilelang.ir.tile_ops import seq
 from tilelang.ir.values import as_int
 from tilelang.ops.reduce import Reduce
-from tilelang.targets.cpu.nests import REGISTERS, cast, index, lanes, parallel, plus, serial, shifted, vector_dtype
+from tilelang.targets.cpu.nests import (
+    REGISTERS,
+    cast,
+    index,
+    lanes,
+    parallel,
+    plus,
+    serial,
+    shifted,
+    vector_dtype,
+)
 
 # Independent partial results: LLVM may not reorder a float reduction by itself, and two vectors hide the latency.
 LANES = 32
@@ -124,7 +134,15 @@ class _Row:
 
 
 def _fold_rows(
-    partial: Any, start: Any, combine: Any, element: Any, finish: Any, outer: list[Any], count: Any, dtype: str, span: Any
+    partial: Any,
+    start: Any,
+    combine: Any,
+    element: Any,
+    finish: Any,
+    outer: list[Any],
+    count: Any,
+    dtype: str,
+    span: Any,
 ) -> Any:
     """Fold an outer dimension: whole rows are combined, their innermost dimension stays contiguous."""
     sizes = tuple(as_int(e) for e in outer)

@@ -1,0 +1,218 @@
+"""CUDA C++ to a cubin: NVRTC in this process where its wheel or a toolkit is installed, else nvcc.
+
+NVRTC is called through ctypes: it compiles in memory, needs no GPU, and takes the headers of the CUDA wheels
+(`nvidia-cuda-runtime`, `nvidia-cuda-crt`, `nvidia-cuda-cccl`) or of a toolkit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilelang.arch.target import Target
+from tilelang.facts.reports import GeneratedSource
+from tilelang.runtime.artifact import Artifact
+from tilelang.targets.lowered import LoweredKernel
+
+# Instructions such as wgmma exist only in the architecture-specific variant of these.
+_SPECIFIC = frozenset({90, 100, 103, 110, 120, 121})
+
+
+class ToolchainError(RuntimeError):
+    """The generated source could not be compiled, or there is nothing to compile it with."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A cubin, and what the compiler said on the way."""
+
+    binary: bytes
+    log: str
+    compiler: str  # "nvrtc 13.0" or "nvcc"
+
+
+def build(lowered: LoweredKernel) -> Artifact:
+    """Compile for the target's architecture. Raises ToolchainError that names the Python lines."""
+    compiled = compile_source(lowered.source, lowered.target)
+    return Artifact(
+        name=lowered.name,
+        target=lowered.target.name,
+        plan=lowered.plan,
+        source=lowered.source.text,
+        language=lowered.source.language,
+        line_map=lowered.source.line_map,
+        binary=compiled.binary,
+        binary_format="cubin",
+    )
+
+
+def compile_source(source: GeneratedSource, target: Target, options: Sequence[str] = ()) -> Compiled:
+    """The cubin of `source`, by NVRTC if it is there, else by nvcc."""
+    library = nvrtc()
+    if library is not None:
+        return library.compile(source, code_name(target), options)
+    compiler = nvcc()
+    if compiler is not None:
+        return _compile_with_nvcc(compiler, source, code_name(target), options)
+    raise ToolchainError(
+        "no CUDA compiler found: install the NVRTC wheels with pip install 'tilelang-lsp[cuda]', or put nvcc on the PATH"
+    )
+
+
+def code_name(target: Target) -> str:
+    """The real architecture to compile for: sm_90 becomes sm_90a, where wgmma and TMA multicast live."""
+    return f"sm_{target.sm}a" if target.sm in _SPECIFIC else f"sm_{target.sm}"
+
+
+def describe() -> str:
+    """Name and version of the compiler that `compile_source` will use; part of the key of the disk cache."""
+    library = nvrtc()
+    if library is not None:
+        return f"nvrtc {library.version[0]}.{library.version[1]}"
+    return f"nvcc {nvcc()}" if nvcc() else "none"
+
+
+class Nvrtc:
+    """NVRTC behind ctypes."""
+
+    def __init__(self, library: ctypes.CDLL, include: tuple[str, ...]) -> None:
+        self._library = library
+        self._include = include
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        self.version = (major.value, minor.value)
+
+    def compile(self, source: GeneratedSource, arch: str, options: Sequence[str] = ()) -> Compiled:
+        """The cubin for `arch`. Raises ToolchainError with the compiler's words at the Python lines."""
+        flags = [f"--gpu-architecture={arch}", "--std=c++17", "--device-as-default-execution-space", *options]
+        flags += [f"--include-path={folder}" for folder in self._include]
+        program = ctypes.c_void_p()
+        name = f"{source.kernel}.cu".encode()
+        self._check(
+            self._library.nvrtcCreateProgram(ctypes.byref(program), source.text.encode(), name, 0, None, None)
+        )
+        try:
+            array = (ctypes.c_char_p * len(flags))(*[f.encode() for f in flags])
+            status = self._library.nvrtcCompileProgram(program, len(flags), array)
+            log = self._text(program, "ProgramLog")
+            if status:
+                raise ToolchainError(explain(source, log, f"NVRTC for {arch}"))
+            binary = self._bytes(program, "CUBIN")
+        finally:
+            self._library.nvrtcDestroyProgram(ctypes.byref(program))
+        return Compiled(binary, log, f"nvrtc {self.version[0]}.{self.version[1]}")
+
+    def _text(self, program: ctypes.c_void_p, what: str) -> str:
+        return self._bytes(program, what).rstrip(b"\0").decode(errors="replace").strip()
+
+    def _bytes(self, program: ctypes.c_void_p, what: str) -> bytes:
+        size = ctypes.c_size_t()
+        self._check(getattr(self._library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+        buffer = ctypes.create_string_buffer(size.value)
+        self._check(getattr(self._library, f"nvrtcGet{what}")(program, buffer))
+        return buffer.raw
+
+    def _check(self, status: int) -> None:
+        if status:
+            self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
+            raise ToolchainError(f"NVRTC failed: {self._library.nvrtcGetErrorString(status).decode()}")
+
+
+@functools.cache
+def nvrtc() -> Nvrtc | None:
+    """NVRTC of the wheels or of a toolkit; None if there is none, or no headers for it."""
+    for path in _nvrtc_libraries():
+        try:
+            library = ctypes.CDLL(path)
+        except OSError:
+            continue
+        include = include_folders()
+        if include:
+            return Nvrtc(library, include)
+    return None
+
+
+@functools.cache
+def include_folders() -> tuple[str, ...]:
+    """Folders with cuda_fp16.h and the C++ standard headers for device code; empty if there are none."""
+    for root in [*_wheel_roots(), *_toolkits()]:
+        for include in (root / "include", root / "cuda_runtime" / "include"):
+            if (include / "cuda_fp16.h").is_file():
+                nested = (include / "cccl", root / "cuda_cccl" / "include")
+                return (str(include), *(str(n) for n in nested if n.is_dir()))
+    return ()
+
+
+@functools.cache
+def nvcc() -> str | None:
+    """The path of nvcc, if there is one."""
+    for root in _toolkits():
+        if (root / "bin" / "nvcc").is_file():
+            return str(root / "bin" / "nvcc")
+    return shutil.which("nvcc")
+
+
+def _nvrtc_libraries() -> list[str]:
+    pattern = "nvrtc64_*.dll" if sys.platform == "win32" else "libnvrtc.so.1*"
+    found: list[str] = []
+    for root in [*_wheel_roots(), *_toolkits()]:
+        for folder in (root / "lib", root / "lib64", root / "bin", root / "cuda_nvrtc" / "lib"):
+            found += [str(p) for p in sorted(folder.glob(pattern), reverse=True)]
+    return [*found, "libnvrtc.so.13", "libnvrtc.so.12"]
+
+
+def _wheel_roots() -> list[Path]:
+    """Folders `nvidia/cu13` (CUDA 13 wheels) and `nvidia` (CUDA 12 wheels) of this environment."""
+    spec = importlib.util.find_spec("nvidia")
+    places = [Path(p) for p in spec.submodule_search_locations or ()] if spec else []
+    return [*(p / "cu13" for p in places if (p / "cu13").is_dir()), *places]
+
+
+def _toolkits() -> list[Path]:
+    named = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
+    return [Path(p) for p in [*named, "/usr/local/cuda"] if p and Path(p).is_dir()]
+
+
+def _compile_with_nvcc(compiler: str, source: GeneratedSource, arch: str, options: Sequence[str]) -> Compiled:
+    number = arch.removeprefix("sm_")
+    with tempfile.TemporaryDirectory(prefix="tilelang-nvcc-") as folder:
+        text, cubin = Path(folder, f"{source.kernel}.cu"), Path(folder, "kernel.cubin")
+        text.write_text(source.text, encoding="utf-8")
+        command: list[Any] = [compiler, "-cubin", "-std=c++17", "-gencode"]
+        command += [f"arch=compute_{number},code=sm_{number}", *options, "-o", cubin, text]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise ToolchainError(explain(source, done.stderr, f"nvcc for {arch}"))
+        return Compiled(cubin.read_bytes(), done.stderr.strip(), "nvcc")
+
+
+# "kernel.cu(12): error: ..." as both compilers write it.
+_MESSAGE = re.compile(r"^(?P<file>[^\s(]*)\((?P<line>\d+)\): (?P<kind>.*?error): (?P<text>.*)$", re.MULTILINE)
+_MOST_MESSAGES = 5
+
+
+def explain(source: GeneratedSource, log: str, what: str) -> str:
+    """The compiler's errors, each with the Python line it goes back to and the generated line."""
+    lines = source.text.splitlines()
+    parts = [
+        f"{what} refused the source generated for {source.kernel}. This is a bug of the compiler, not of the kernel."
+    ]
+    for match in list(_MESSAGE.finditer(log))[:_MOST_MESSAGES]:
+        number = int(match["line"])
+        inside = match["file"].endswith(f"{source.kernel}.cu") and 0 < number <= len(lines)
+        python = source.line_map[number - 1] if inside and number <= len(source.line_map) else 0
+        where = f"Python line {python}, " if python else ""
+        text = f"\n    {lines[number - 1].strip()}" if inside else ""
+        parts.append(f"  {where}generated line {number}: {match['text']}{text}")
+    return "\n".join(parts) if len(parts) > 1 else f"{parts[0]}\n{log.strip()}"
