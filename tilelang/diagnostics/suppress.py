@@ -73,8 +73,10 @@ def apply_ignores(
 ) -> list[Problem]:
     """`problems` without the silenced ones, and with one more for each comment that silences nothing.
 
-    lines: the range (first, last) that `problems` are about, such as a kernel; comments elsewhere do not count.
-    unsure: ranges that were not checked fully, or are dealt with separately; comments there are not called unused.
+    lines: the range (first, last) that `problems` are about, such as a kernel; comments elsewhere do not
+    count.
+    unsure: ranges that were not checked fully, or are dealt with separately; comments there are not called
+    unused.
     """
     ignores = find_ignores(path, text, lines)
     problems = list(problems)

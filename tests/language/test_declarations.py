@@ -1,0 +1,214 @@
+"""What users write as T.*: every name is declared, typed, documented, and means nothing outside a kernel."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from enum import Enum
+from pathlib import Path
+
+import pytest
+
+import tilelang.language as T
+from tilelang.arch.dtypes import DTYPES
+from tilelang.language.names import LANGUAGE, Entry, declared_name
+from tilelang.language.values import DynamicSize, OutsideKernelError, SizeExpression
+
+ROOT = Path(__file__).resolve().parents[2]
+FUNCTIONS = sorted(n for n in LANGUAGE if inspect.isfunction(getattr(T, n)))
+# What plain Python may compute with while a module is imported.
+HOST = {"ceildiv", "cdiv", "dynamic", "symbolic", "prim_func", "macro"}
+
+
+def test_all_is_the_language_and_its_error():
+    assert set(T.__all__) == {*LANGUAGE, "OutsideKernelError"}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_is_documented_and_annotated(name: str):
+    function = getattr(T, name)
+    assert (function.__doc__ or "").strip().endswith((".", "`", ":")), function.__doc__
+    signature = inspect.signature(function)
+    assert signature.return_annotation is not inspect.Signature.empty
+    assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values())
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - HOST))
+def test_calling_it_outside_a_kernel_says_so(name: str):
+    parameters = inspect.signature(getattr(T, name)).parameters.values()
+    required = [1 for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    with pytest.raises(OutsideKernelError, match=rf"T\.{name} was called outside a kernel"):
+        getattr(T, name)(*required)
+
+
+@pytest.mark.parametrize(("name", "entry"), LANGUAGE.items())
+def test_entries_name_real_parameters(name: str, entry: Entry):
+    declared = getattr(T, name)
+    if entry.unsupported:
+        parameters = inspect.signature(declared).parameters
+        assert entry.unsupported <= set(parameters)
+        assert all(parameters[p].default is not inspect.Parameter.empty for p in entry.unsupported)
+    # An operand fixed by the name cannot be given again.
+    if entry.fixed and inspect.isfunction(declared):
+        assert not set(entry.fixed) & set(inspect.signature(declared).parameters)
+
+
+def test_signatures_are_those_of_the_language():
+    """Names, order and defaults as in release 0.1.15; kernels pass arguments by position and by keyword."""
+    expected = {
+        "Kernel": "*blocks, threads=None, prelude=None, cluster_dims=None",
+        "copy": "src, dst, *, coalesced_width=None, disable_tma=False, eviction_policy=None, "
+        "prefer_instruction=None, annotations=None, loop_layout=None",
+        "gemm": "A, B, C, transpose_A=False, transpose_B=False, policy=<GemmWarpPolicy.Square: 0>, "
+        "clear_accum=False, mbar=None, annotations=None",
+        "fill": "buffer, value, annotations=None",
+        "clear": "buffer, annotations=None",
+        "reduce_sum": "buffer, out, dim=-1, clear=True, batch=1, annotations=None",
+        "reduce_max": "buffer, out, dim=-1, clear=True, batch=1, nan_propagate=False, annotations=None",
+        "reduce_abssum": "buffer, out, dim=-1, batch=1, annotations=None",
+        "Parallel": "*extents, coalesced_width=None, loop_layout=None, prefer_async=None, annotations=None",
+        "Pipelined": "start, stop=None, num_stages=0, order=None, stage=None, annotations=None",
+        "serial": "start, stop=None, step=None, *, annotations=None",
+        "unroll": "start, stop=None, step=None, *, explicit=False, unroll_factor=None, annotations=None",
+        "vectorized": "start, stop=None, *, annotations=None",
+        "alloc_shared": "shape, dtype, scope='shared.dyn'",
+        "alloc_fragment": "shape, dtype, scope='local.fragment'",
+        "alloc_local": "shape, dtype, scope='local'",
+        "alloc_var": "dtype, *args, scope='local.var', init=None",
+        "const": "name, dtype='int32'",
+        "dynamic": "name, dtype='int32'",
+        "empty": "*shape, dtype=T.float32",
+        "reshape": "src, shape",
+        "view": "src, shape=None, dtype=None, strides=None",
+        "use_swizzle": "panel_size, order='row', enable=True",
+        "clamp": "dst, min_val, max_val",
+        "if_then_else": "cond, t, f",
+    }
+    assert {name: _parameters(getattr(T, name)) for name in expected} == expected
+
+
+def _parameters(function: object) -> str:
+    signature = inspect.signature(function)
+    bare = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+    return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))[1:-1]
+
+
+def test_declared_name_finds_a_declaration_however_it_was_imported():
+    from tilelang.language import copy as move
+
+    assert declared_name(move) == "copy"
+    assert declared_name(T.Serial) == "Serial" and LANGUAGE["Serial"].op == "serial"
+    assert declared_name(T.float16) == "float16"
+    assert declared_name(print) is None and declared_name("copy") is None
+
+
+def test_dtypes_are_those_of_the_table():
+    assert {n for n, e in LANGUAGE.items() if e.kind == "dtype"} == set(DTYPES)
+
+
+def test_tile_operations_name_files_of_ops():
+    ops = ROOT / "tilelang" / "ops"
+    assert all((ops / f"{e.op}.py").is_file() for e in LANGUAGE.values() if e.kind == "tile_op")
+
+
+def test_gemm_policy():
+    assert issubclass(T.GemmWarpPolicy, Enum)
+    assert [p.name for p in T.GemmWarpPolicy] == ["Square", "FullRow", "FullCol"]
+
+
+def test_dynamic_sizes_at_module_level():
+    m = T.dynamic("m")
+    assert isinstance(m, DynamicSize) and (m.name, m.dtype) == ("m", "int32")
+    a, b = T.dynamic("a, b", "int64")
+    assert [(s.name, s.dtype) for s in (a, b)] == [("a", "int64"), ("b", "int64")]
+    assert [s.name for s in T.symbolic("x y z")] == ["x", "y", "z"]
+    assert T.dynamic("m") != m
+    with pytest.raises(ValueError, match="needs a name"):
+        T.dynamic(" ")
+
+
+def test_dynamic_sizes_compute_without_deciding():
+    m = T.dynamic("m")
+    twice = m * 2
+    assert isinstance(twice, SizeExpression) and (twice.operator, twice.left, twice.right) == ("*", m, 2)
+    assert str(T.ceildiv(m, 128)) == "(((m + 128) - 1) // 128)"
+    assert str(1 + m % 4 - -m) == "((1 + (m % 4)) - (0 - m))"
+    with pytest.raises(TypeError, match="known only when the kernel runs"):
+        bool(m)
+
+
+@pytest.mark.parametrize(("a", "b", "tiles"), [(1024, 128, 8), (1, 128, 1), (129, 128, 2), (0, 7, 0)])
+def test_ceildiv_of_numbers(a: int, b: int, tiles: int):
+    assert T.ceildiv(a, b) == T.cdiv(a, b) == tiles
+
+
+def test_tensor_annotations_are_evaluated_when_a_module_is_imported():
+    m = T.dynamic("m")
+
+    def kernel(A: T.Tensor((m, 128), T.float16), B: T.Tensor[[m, 64], T.bfloat16], C: T.Tensor(128)): ...
+
+    annotations = inspect.get_annotations(kernel)
+    if isinstance(annotations["A"], str):  # this file postpones annotations
+        annotations = inspect.get_annotations(kernel, eval_str=True, locals={"m": m})
+    assert (annotations["A"].shape, annotations["A"].dtype) == ((m, 128), "float16")
+    assert (annotations["B"].shape, annotations["B"].dtype) == ([m, 64], "bfloat16")
+    assert (annotations["C"].shape, annotations["C"].dtype) == (128, "float32")
+
+
+def test_strided_tensor_needs_a_stride_per_dimension():
+    assert T.StridedTensor((4, 8), (8, 1), T.int8).strides == (8, 1)
+    with pytest.raises(ValueError, match="the shape has 2, the strides have 1"):
+        T.StridedTensor((4, 8), (1,))
+
+
+def test_prim_func_and_macro_keep_the_function_and_are_not_called():
+    @T.prim_func
+    def main(A: T.Tensor((4,), T.float32)):
+        """Doubles."""
+
+    @T.macro
+    def helper(x): ...
+
+    assert (main.__name__, main.__doc__, main.function.__name__) == ("main", "Doubles.", "main")
+    with pytest.raises(
+        TypeError, match=r"main is a kernel that is not compiled yet.*tilelang\.compile\(main\)"
+    ):
+        main(1)
+    with pytest.raises(OutsideKernelError, match=r"T\.helper"):
+        helper(1)
+
+
+def test_importing_the_language_is_light():
+    code = (
+        "import sys, time; t = time.perf_counter(); import tilelang; a = time.perf_counter() - t; "
+        "import tilelang.language; "
+        "heavy = [m for m in ('tvm', 'torch', 'numpy', 'libcst', 'rich') if m in sys.modules]; "
+        "import json; print(json.dumps([a, heavy]))"
+    )
+    best = 1.0
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        seconds, heavy = json.loads(done.stdout)
+        assert heavy == []
+        best = min(best, seconds)
+    assert best < 0.05
+
+
+def test_version_begins_with_the_release_of_the_language_and_ends_with_ours():
+    import tilelang
+
+    assert tilelang.__version__.startswith("0.1.15+")
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'\nversion = "{tilelang.PACKAGE_VERSION}"\n' in project
+    assert tilelang.__version__.endswith(tilelang.PACKAGE_VERSION)
+
+
+def test_unknown_attribute_of_the_package():
+    import tilelang
+
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = tilelang.nonsense
