@@ -1,0 +1,42 @@
+"""`tilelang explain RULE`: print the page of a rule: what it finds, why, an example, a near miss, the fix."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+
+from tilelang.cli.usage import FAILED, FINE, UsageError
+from tilelang.diagnostics.pages import rule_page
+from tilelang.diagnostics.registry import RULES
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "rule",
+        nargs="?",
+        help="a rule's name, as it stands in brackets in a report; without it, all are listed",
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    if options.rule is None:
+        width = max(map(len, RULES))
+        for name, rule in sorted(RULES.items()):
+            print(f"{name:<{width}}  {rule.level.value:<7}  {rule.summary}")
+        return FINE
+    if options.rule not in RULES:
+        near = difflib.get_close_matches(options.rule, RULES, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`tilelang explain` lists all rules"
+        raise UsageError(f"there is no rule called {options.rule!r}; {hint}")
+    page = rule_page(options.rule)
+    if page is None:
+        raise UsageError(f"the page of {options.rule} is not part of this installation", FAILED)
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(page))
+    else:
+        print(page, end="")
+    return FINE

@@ -1,0 +1,46 @@
+"""`tilelang`: check, compile, run kernels, and explain rules, from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import tilelang
+from tilelang.cli import check, compile, explain, run
+from tilelang.cli.usage import FAILED, UsageError
+
+_COMMANDS = (check, compile, run, explain)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command. Returns the exit status: 0 fine, 1 problems found, 2 wrong usage, 130 interrupted."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        return options.command(options)
+    except UsageError as error:
+        print(f"tilelang {options.command_name}: {error}", file=sys.stderr)
+        return error.status
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Standard output must not be flushed again at exit.
+        sys.stdout = None  # type: ignore[assignment]
+        return FAILED
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tilelang", description="Check, compile and run TileLang kernels.")
+    parser.add_argument("--version", action="version", version=f"tilelang {tilelang.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for module in _COMMANDS:
+        name = module.__name__.rpartition(".")[2]
+        summary = (module.__doc__ or "").partition("\n")[0].partition(": ")[2]
+        command = commands.add_parser(name, help=summary, description=summary)
+        module.add_arguments(command)
+        command.set_defaults(command=module.execute, command_name=name)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
