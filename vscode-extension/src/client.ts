@@ -71,9 +71,9 @@ export class Connection implements vscode.Disposable {
 
   private async start(): Promise<void> {
     this.show('starting', true);
-    const settings = readSettings();
-    const trusted = vscode.workspace.isTrusted;
     try {
+      const settings = readSettings();
+      const trusted = vscode.workspace.isTrusted;
       // An untrusted workspace must not choose the program that is started, and the Python extension reads the
       // workspace; VS Code itself withholds the workspace's values of the settings.
       const interpreter = settings.interpreter || (trusted ? await selectedInterpreter() : undefined);
