@@ -9,13 +9,14 @@ extent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Any
 
 from tilelang.ir.values import Unknown, Value, as_int
 
 # Must follow ir.values, which sets TVM's environment before its compiler library is loaded.
 from tvm import ir, sym  # isort: skip
-from tvm_ffi import structural_walk  # isort: skip
+from tvm_ffi import structural_map, structural_walk  # isort: skip
 from tvm import tirx as X  # isort: skip
 
 Interval = tuple[Value, Value]  # inclusive bounds
@@ -93,6 +94,32 @@ class Prover:
         less = self.less(a, b)
         return None if less is None else not less
 
+    def extremes(self, value: Value, varying: Mapping[ir.Var, tuple[Value, Value]]) -> list[Value]:
+        """Values that `value` really takes: with each variable of `varying` (min, extent) at its first or
+        last.
+
+        The variables must be independent of each other and their extents positive; then the smallest and
+        the largest value of an affine expression are among the results, and any result is a value of some
+        iteration.
+        """
+        if not isinstance(value, ir.Expr):
+            return [value]
+        inside = [v for v in varying if v in free_vars(value)]
+        if len(inside) > _MAX_CORNERS:
+            return []
+        ends = [(varying[v][0], _last(*varying[v])) for v in inside]
+        found = []
+        for corner in product(*ends):
+            at = dict(zip(inside, corner, strict=True))
+            found.append(self.simplify(substitute(value, at)))
+        return found
+
+    def at_first(self, value: Value, ranges: Mapping[ir.Var, tuple[Value, Value]]) -> Value:
+        """The value with every variable of `ranges` at its first value."""
+        if not isinstance(value, ir.Expr):
+            return value
+        return self.simplify(substitute(value, {v: ranges[v][0] for v in free_vars(value) if v in ranges}))
+
     def bounds(self, value: Value) -> tuple[int | None, int | None]:
         """Constant bounds of an integer expression, None where there is none. They need not be attained."""
         number = as_int(value)
@@ -123,6 +150,26 @@ def positive_symbols(shapes: Iterable[Iterable[Value]]) -> list[ir.Var]:
             if isinstance(dim, ir.Var):
                 found[dim] = None
     return list(found)
+
+
+_MAX_CORNERS = 4
+
+
+def _last(low: Value, extent: Value) -> Value:
+    a, n = as_int(low), as_int(extent)
+    return a + n - 1 if a is not None and n is not None else low + extent - 1
+
+
+def substitute(value: Value, at: Mapping[ir.Var, Value]) -> Value:
+    """The expression with variables replaced."""
+    if not isinstance(value, ir.Expr) or not at:
+        return value
+
+    def replace(var: ir.Var) -> Any:
+        new = at.get(var)
+        return var if new is None else _as_expr(new, str(var.ty))
+
+    return structural_map(value, (ir.Var, replace))
 
 
 def free_vars(value: Value) -> set[ir.Var]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any
 
 from tilelang.ir import tile_ops
@@ -27,10 +28,12 @@ def convert(value: Value, dtype: str) -> Any:
 
 def option(value: Any) -> Any:
     """An option as a plain value: the name of an enum member, a Python number, the string itself."""
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, bool | float):
+        return value
     number = as_int(value)
-    if number is not None and not isinstance(value, bool):
-        return number
-    return str(getattr(value, "name", value)) if not isinstance(value, bool) else value
+    return str(value) if number is None else number
 
 
 def _index(value: Value) -> Any:

@@ -18,7 +18,7 @@ from tilelang.ir import tile_ops
 from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, Value, as_int, show
-from tilelang.layout.warp_partition import legal_threads, warp_partition, warp_partitions
+from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition, warp_partitions
 from tilelang.ops.build import operand_region, option
 from tilelang.ops.operands import declared, dtype_name, regions, scope_name, shape_text, times, wrong_operands
 from tilelang.ops.source_edits import append_argument, rename_callee, replace_argument
@@ -416,26 +416,55 @@ def describe(record: OpRecord, context: CheckContext) -> OpDescription:
     sign = "=" if as_int(record.value("clear_accum", False)) == 1 else "+="
     tile = times([sides["M"], sides["N"], sides["K"]])
     summary = f"{c.buffer.name} {sign} {names[0]} · {names[1]}, M×N×K = {tile}, {operand} → {accumulator}"
-    numbers = [as_int(sides[name]) for name in "MNK"]
-    instruction, note = None, ()
-    if None not in numbers:
-        m, n, k = (int(v) for v in numbers if v is not None)
-        chosen = choose_instruction(context.target, operand, accumulator, k)
-        if chosen is not None:
-            instruction = _instruction_text(record, chosen, m, n, accumulator, context)
-            note = (chosen.note,) if chosen.note else ()
-    return OpDescription(summary, f"{tile} {operand}", instruction, note)
+    plan = gemm_plan(record, context)
+    if plan is None:
+        return OpDescription(summary, f"{tile} {operand}")
+    note = (plan.instruction.note,) if plan.instruction.note else ()
+    return OpDescription(summary, f"{tile} {operand}", plan.text, note)
 
 
-def _instruction_text(
-    record: OpRecord, chosen: MatrixInstruction, m: int, n: int, accumulator: str, context: CheckContext
-) -> str:
-    text = f"{chosen.name} {chosen.shape_text} {accumulator}.{chosen.operand}"
-    if context.threads is None:
-        return text
-    policy = str(option(record.value("policy", "Square")))
-    grid = warp_partition(policy, m, n, context.threads // context.target.warp_size, chosen.m, chosen.n)
-    return text if grid is None else f"{text}, warps {grid}"
+@dataclass(frozen=True)
+class GemmPlan:
+    """How a target carries out one T.gemm: the instruction, and the grid of warps where threads are known."""
+
+    m: int
+    n: int
+    k: int
+    operand: str
+    accumulator: str
+    transpose_a: bool
+    transpose_b: bool
+    instruction: MatrixInstruction
+    warps: WarpPartition | None
+
+    @property
+    def text(self) -> str:
+        """`mma.sync m16n8k16 float32.float16, warps 2×2`."""
+        chosen = self.instruction
+        text = f"{chosen.name} {chosen.shape_text} {self.accumulator}.{self.operand}"
+        return text if self.warps is None else f"{text}, warps {self.warps}"
+
+
+def gemm_plan(record: OpRecord, context: CheckContext) -> GemmPlan | None:
+    """The plan of a T.gemm whose sizes and dtypes are known; None on targets without matrix instructions."""
+    found, transposes = regions(record, ("A", "B", "C")), _transposes(record)
+    if found is None or transposes is None or any(len(r.extents) < 2 for r in found):
+        return None
+    a, _, c = found
+    sides = {left.name: as_int(left.size) for left, _ in _sides(*found, *transposes)}
+    m, n, k = sides["M"], sides["N"], sides["K"]
+    operand, accumulator = dtype_name(a.buffer), dtype_name(c.buffer)
+    if m is None or n is None or k is None or operand is None or accumulator is None:
+        return None
+    chosen = choose_instruction(context.target, operand, accumulator, k)
+    if chosen is None:
+        return None
+    warps = None
+    if context.threads is not None:
+        policy = str(option(record.value("policy", "Square")))
+        count = context.threads // context.target.warp_size
+        warps = warp_partition(policy, m, n, count, chosen.m, chosen.n)
+    return GemmPlan(m, n, k, operand, accumulator, *transposes, chosen, warps)
 
 
 GEMM = TileOp("gemm", verify, accesses, describe, build)

@@ -11,26 +11,29 @@ SLICE_OUT_OF_BOUNDS = Rule(
     "slice-out-of-bounds",
     "bounds",
     Severity.ERROR,
-    "a slice of a tile must stay inside the tile",
-    "region [{start}, {end}) of {buffer} goes {over} past dimension {dim}, which has {size} elements",
+    "A slice of a tile must stay inside the tile.",
+    "region [{start}, {end}) of {buffer} leaves dimension {dim}, which has {size} elements",
 )
 SLICE_NEVER_IN_BOUNDS = replace(
     SLICE_OUT_OF_BOUNDS,
-    message="region [{start}, {end}) of {buffer} is always outside dimension {dim}, which has {size} elements",
+    level=Severity.WARNING,
+    message="region [{start}, {end}) of {buffer} is always outside dimension {dim}, which has {size} "
+    "elements",
 )
 
 INDEX_OUT_OF_BOUNDS = Rule(
     "index-out-of-bounds",
     "bounds",
     Severity.ERROR,
-    "an index must stay inside the buffer",
-    "index {index} of {buffer} reaches {reached}, dimension {dim} has {size} elements (0 to {last})",
+    "An index must stay inside the buffer.",
+    "index {index} of {buffer} reaches {reached}, dimension {dim} has {size} elements",
+)
+INDEX_CONSTANT_OUT_OF_BOUNDS = replace(
+    INDEX_OUT_OF_BOUNDS,
+    message="index {index} of {buffer} is outside dimension {dim}, which has {size} elements",
 )
 INDEX_NEVER_IN_BOUNDS = replace(
     INDEX_OUT_OF_BOUNDS,
+    level=Severity.WARNING,
     message="index {index} of {buffer} is never inside dimension {dim}, which has {size} elements",
-)
-INDEX_COUNT = replace(
-    INDEX_OUT_OF_BOUNDS,
-    message="{buffer} has {rank} dimension(s) {shape}, the subscript has {count} entries",
 )

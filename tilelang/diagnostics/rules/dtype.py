@@ -11,7 +11,7 @@ GEMM_DTYPE = Rule(
     "gemm-dtype",
     "dtype",
     Severity.ERROR,
-    "A and B of T.gemm have one dtype, and the accumulator one that the target can add into",
+    "A and B of T.gemm have one dtype, and the accumulator one that the target can add into.",
     "{a} is {a_dtype}, {b} is {b_dtype}; T.gemm needs one dtype for both: convert one of them with T.copy",
 )
 GEMM_ACCUMULATOR = replace(

@@ -11,26 +11,26 @@ FRAGMENT_CROSS_THREAD = Rule(
     "fragment-cross-thread",
     "layout",
     Severity.ERROR,
-    "an iteration may touch only the fragment elements of its own thread",
-    "{access} does not use {var} itself, so it may belong to another thread than the iteration: "
+    "An iteration may touch only the fragment elements of its own thread.",
+    "{access} is shifted against {var}, so on {target} it belongs to another thread than the iteration: "
     "go through a shared tile (T.alloc_shared, T.copy)",
 )
 FRAGMENT_DIAGONAL = replace(
     FRAGMENT_CROSS_THREAD,
-    message="{access} indexes two dimensions of the fragment with {var}; these elements are not owned by one "
-    "thread in order: go through a shared tile (T.alloc_shared, T.copy)",
+    message="{access} indexes two dimensions of the fragment with {var}; on {target} no thread owns such a "
+    "diagonal: go through a shared tile (T.alloc_shared, T.copy)",
 )
 FRAGMENT_TWO_FORMS = replace(
     FRAGMENT_CROSS_THREAD,
-    message="this loop touches both {access} and {other}; one thread cannot own both elements in every "
-    "iteration: go through a shared tile (T.alloc_shared, T.copy)",
+    message="this loop touches both {access} and {other}; on {target} one thread cannot own both "
+    "elements in every iteration: go through a shared tile (T.alloc_shared, T.copy)",
 )
 
 FRAGMENT_SERIAL_ACCESS = Rule(
     "fragment-serial-access",
     "layout",
     Severity.HINT,
-    "a serial loop over a fragment makes every thread run every iteration",
+    "A serial loop over a fragment makes every thread run every iteration.",
     "{buffer} is spread over the threads, but {var} of a serial loop indexes it: every thread runs every "
     "iteration; T.Parallel is meant",
 )
@@ -39,7 +39,12 @@ FRAGMENT_RUNTIME_EXTENT = Rule(
     "fragment-runtime-extent",
     "layout",
     Severity.ERROR,
-    "a fragment's extents must be known when the kernel is compiled",
-    "dimension {dim} of fragment {buffer} is {size}, known only at run time; registers need constant extents: "
+    "A fragment's extents must be known when the kernel is compiled.",
+    "dimension {dim} of {buffer} is {size}, known only at run time; registers need constant extents: "
     "use a constant tile and loop over {size}",
+)
+FRAGMENT_RUNTIME_LOOP = replace(
+    FRAGMENT_RUNTIME_EXTENT,
+    message="{var} runs over {size}, known only at run time, and indexes the fragment {buffer}; on {target} "
+    "such a loop needs constant extents: loop over the fragment's extent and guard with `if {var} < {size}`",
 )

@@ -9,13 +9,13 @@ NEVER_READ = Rule(
     "never-read",
     "performance",
     Severity.HINT,
-    "a tile that is written and never read can go",
+    "A tile that is written and never read can go.",
     "{buffer} is written but never read",
 )
 NEVER_USED = Rule(
     "never-used",
     "performance",
     Severity.HINT,
-    "a tile that is never touched can go",
+    "A tile that is never touched can go.",
     "{buffer} is allocated but never used",
 )

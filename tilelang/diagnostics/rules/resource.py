@@ -11,7 +11,7 @@ GEMM_TILE = Rule(
     "gemm-tile",
     "resource",
     Severity.ERROR,
-    "M, N and K of a T.gemm tile must be multiples of the target's matrix instruction",
+    "M, N and K of a T.gemm tile must be multiples of the target's matrix instruction.",
     "{dim} of the tile ({operand}) is {size}; {dtype} on {target} needs a multiple of {step}: "
     "the nearest are {nearest}",
 )
@@ -25,7 +25,7 @@ SHARED_MEMORY_BUDGET = Rule(
     "shared-memory-budget",
     "resource",
     Severity.ERROR,
-    "the shared tiles of a block, with all pipeline stages, must fit into the target's shared memory",
+    "The shared tiles of a block, with all pipeline stages, must fit into the target's shared memory.",
     "shared memory needs at least {total}, {target} has {limit} per block: {parts}",
 )
 
@@ -33,27 +33,11 @@ THREAD_COUNT = Rule(
     "thread-count",
     "resource",
     Severity.ERROR,
-    "a block has a limited number of threads, in whole warps where it uses matrix instructions",
+    "A block has a limited number of threads, in whole warps where it uses matrix instructions.",
     "threads={threads} exceeds the limit of {limit} threads per block on {target}",
 )
 THREAD_WARPS = replace(
     THREAD_COUNT,
     message="threads={threads} is no multiple of {warp}; T.gemm on {target} works with whole warps: "
     "the nearest are {nearest}",
-)
-THREAD_POSITIVE = replace(
-    THREAD_COUNT,
-    message="threads={threads} must be positive",
-)
-
-GRID_RANK = Rule(
-    "grid-rank",
-    "resource",
-    Severity.ERROR,
-    "a grid has one to three dimensions of positive size",
-    "T.Kernel has {count} grid dimensions; a grid has at most 3: fold two into one",
-)
-GRID_EXTENT = replace(
-    GRID_RANK,
-    message="grid dimension {dim} of T.Kernel is {size}; it must be positive",
 )

@@ -11,18 +11,18 @@ GEMM_SCOPE = Rule(
     "gemm-scope",
     "scope",
     Severity.ERROR,
-    "T.gemm accumulates in a fragment and reads shared memory or fragments",
+    "T.gemm accumulates in a fragment and reads shared memory or fragments.",
     "{operand} is in {scope} memory; T.gemm on {target} accumulates in registers: "
     "allocate it with T.alloc_fragment",
 )
 GEMM_OPERAND_SCOPE = replace(
     GEMM_SCOPE,
-    message="{operand} is in {scope} memory; T.gemm on {target} reads A and B from shared memory or fragments: "
-    "copy it to a tile first",
+    message="{operand} is in {scope} memory; T.gemm on {target} reads A and B from shared memory or "
+    "fragments: copy it to a tile first",
 )
 GEMM_PART_OF_FRAGMENT = replace(
     GEMM_SCOPE,
-    message="{operand} is a part of the fragment {buffer} {shape}; a fragment can be used in T.gemm only whole",
+    message="{operand} is a part of the fragment {buffer} {shape}; T.gemm takes fragments only whole",
 )
 
 TILE_OPERAND = Rule(
@@ -37,7 +37,7 @@ REDUCE_SCOPE = Rule(
     "reduce-scope",
     "scope",
     Severity.ERROR,
-    "a reduction works on fragments, on shared memory, or on private arrays",
+    "A reduction works on fragments, on shared memory, or on private arrays.",
     "{buffer} is in {scope} memory and {out} in {out_scope} memory; a reduction works between fragments and "
     "shared memory, or from a local array to a local one: copy to a fragment first",
 )
@@ -46,7 +46,7 @@ LOCAL_PARALLEL_INDEX = Rule(
     "local-parallel-index",
     "scope",
     Severity.ERROR,
-    "T.alloc_local is private to one thread and cannot be spread over a parallel loop",
-    "{buffer} is private to each thread, but {var} of T.Parallel is spread over the threads: "
+    "T.alloc_local is private to one thread and cannot be spread over a parallel loop.",
+    "{buffer} is private to each thread, but on {target} {var} of T.Parallel is spread over the threads: "
     "use T.alloc_fragment for a tile that the block shares out",
 )

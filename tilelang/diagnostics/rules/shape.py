@@ -11,7 +11,7 @@ GEMM_SHAPE = Rule(
     "gemm-shape",
     "shape",
     Severity.ERROR,
-    "M, N and K of the operands of T.gemm must agree",
+    "M, N and K of the operands of T.gemm must agree.",
     "{dim} of {left} {left_shape} is {left_size}, {dim} of {right} {right_shape} is {right_size}; "
     "they must be equal",
 )
@@ -38,7 +38,7 @@ GEMM_RUNTIME_EXTENT = Rule(
     "gemm-runtime-extent",
     "shape",
     Severity.ERROR,
-    "M, N and K of a T.gemm tile must be known when the kernel is compiled",
+    "M, N and K of a T.gemm tile must be known when the kernel is compiled.",
     "{dim} of {operand} is {size}, known only at run time; a T.gemm tile needs constant extents: "
     "use a constant tile and loop over {size}",
 )
@@ -47,7 +47,7 @@ COPY_SHAPE = Rule(
     "copy-shape",
     "shape",
     Severity.ERROR,
-    "both sides of T.copy must cover the same extents",
+    "Both sides of T.copy must cover the same extents.",
     "{src} is {src_shape}, {dst} is {dst_shape}; T.copy of whole buffers needs equal shapes and does not "
     "broadcast: copy a slice, or write a T.Parallel loop",
 )
@@ -72,7 +72,7 @@ REDUCE_SHAPE = Rule(
     "reduce-shape",
     "shape",
     Severity.ERROR,
-    "the destination of a reduction has the source's shape without the reduced dimension",
+    "The destination of a reduction has the source's shape without the reduced dimension.",
     "{out} is {out_shape}, but reducing dimension {dim} of {buffer} {shape} gives {expected}",
 )
 REDUCE_DIM = replace(

@@ -1,0 +1,56 @@
+"""Index expressions as sums of variables with integer coefficients, where they are that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilelang.ir.values import Value, as_int
+
+from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """constant + Σ coefficient · variable."""
+
+    terms: Mapping[ir.Var, int]
+    constant: int
+
+    @property
+    def variables(self) -> tuple[ir.Var, ...]:
+        return tuple(self.terms)
+
+    def coefficient(self, var: ir.Var) -> int:
+        return self.terms.get(var, 0)
+
+
+def affine(value: Value) -> Affine | None:
+    """The affine form of an integer expression, None if it is not one."""
+    number = as_int(value)
+    if number is not None:
+        return Affine({}, number)
+    if isinstance(value, ir.Var):
+        return Affine({value: 1}, 0)
+    if isinstance(value, X.Cast):
+        return affine(value.value)
+    if isinstance(value, X.Add | X.Sub):
+        left, right = affine(value.a), affine(value.b)
+        if left is None or right is None:
+            return None
+        return _sum(left, right, 1 if isinstance(value, X.Add) else -1)
+    if isinstance(value, X.Mul):
+        left, right = affine(value.a), affine(value.b)
+        if left is None or right is None or (left.terms and right.terms):
+            return None
+        factor, rest = (left.constant, right) if not left.terms else (right.constant, left)
+        return Affine({v: c * factor for v, c in rest.terms.items() if c * factor}, rest.constant * factor)
+    return None
+
+
+def _sum(a: Affine, b: Affine, sign: int) -> Affine:
+    terms = dict(a.terms)
+    for var, coefficient in b.terms.items():
+        terms[var] = terms.get(var, 0) + sign * coefficient
+    return Affine({v: c for v, c in terms.items() if c}, a.constant + sign * b.constant)

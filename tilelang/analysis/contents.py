@@ -1,0 +1,200 @@
+"""Who writes and who reads each tile, in program order: what uninitialised-accumulator and its relatives
+look at.
+
+Only what is certain is kept. A tile that goes anywhere the records do not show (an unknown call, a
+container, a barrier helper) is `escaped`, and every rule stays silent about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tilelang.analysis.subject import Subject, is_tile
+from tilelang.diagnostics.span import Span
+from tilelang.ir.prove import free_vars
+from tilelang.ir.tile_program import (
+    Bind,
+    Context,
+    Do,
+    Evaluate,
+    For,
+    If,
+    Launch,
+    Loop,
+    Node,
+    OpRecord,
+    Store,
+)
+from tilelang.ir.values import Buffer
+from tilelang.ops.registry import TILE_OPS
+
+from tvm import ir  # isort: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Touch:
+    """One read or write of a tile. `order` counts statements of the whole program, from 1."""
+
+    order: int
+    mode: str  # "read", "write", "update"
+    span: Span
+    context: Context
+    record: OpRecord | None = None
+
+    def shares_loop(self, other: Touch) -> bool:
+        """Whether one of the two may run again after the other, in a common loop."""
+        return any(a is b for a in self.context.loops for b in other.context.loops)
+
+
+@dataclass(eq=False)
+class History:
+    """All touches of one piece of storage, in program order."""
+
+    buffer: Buffer
+    touches: list[Touch] = field(default_factory=list)
+    escaped: bool = False
+
+    @property
+    def writes(self) -> list[Touch]:
+        return [t for t in self.touches if t.mode != "read"]
+
+    @property
+    def reads(self) -> list[Touch]:
+        return [t for t in self.touches if t.mode == "read"]
+
+    def may_hold_something(self, at: Touch) -> bool:
+        """Whether anything may have been written before `at` runs for the first time."""
+        if self.escaped or at.context.maybe:
+            return True
+        for write in self.touches:
+            if write is at or write.mode == "read":
+                continue
+            if write.order < at.order or write.shares_loop(at):
+                return True
+            # Under conditions threads may play different parts, and one fills what another reads.
+            if at.context.guards and write.context.guards:
+                return True
+        return False
+
+
+def histories(subject: Subject) -> list[History]:
+    """The history of every tile that the kernel allocates, in order of allocation."""
+    found = {b: History(b) for b in subject.program.buffers if b.view_of is None and is_tile(b)}
+    _Collector(subject, found).visit(subject.program.body, ())
+    _note_escapes(subject, found)
+    return list(found.values())
+
+
+class _Collector:
+    def __init__(self, subject: Subject, found: dict[Buffer, History]) -> None:
+        self._subject = subject
+        self._found = found
+        self._order = 0
+        self._by_var = {
+            b.var: b for b in subject.program.buffers if b.known
+        }  # views have variables of their own
+
+    def visit(self, nodes: list[Node], loops: tuple[Loop, ...]) -> None:
+        for node in nodes:
+            self._order += 1
+            match node:
+                case Do():
+                    self._op(node.record)
+                case Store():
+                    self._store(node)
+                case Bind() | Evaluate():
+                    self._effects(node, loops)
+                case For():
+                    self._values([*node.loop.mins, *node.loop.extents, node.condition], node.span, loops)
+                    self.visit(node.body, (*loops, node.loop))
+                case If():
+                    self._values([node.condition], node.span, loops)
+                    self.visit(node.body, loops)
+                    self.visit(node.orelse, loops)
+                case Launch():
+                    self.visit(node.body, loops)
+
+    def _op(self, record: OpRecord) -> None:
+        if record.op not in TILE_OPS:
+            for operand in record.operands.values():
+                for var in free_vars(operand.value):
+                    self._escape(var)
+            return
+        for access in self._subject.accesses(record):
+            for start in access.region.starts:
+                self._values([start], record.span, record.context.loops, record.context)
+        # Operands are read before the result is written.
+        for access in sorted(self._subject.accesses(record), key=lambda a: a.mode != "read"):
+            self._touch(
+                access.region.buffer, access.mode, record.span_of(access.argument), record.context, record
+            )
+
+    def _store(self, node: Store) -> None:
+        self._values([node.value, *node.indices], node.span, node.context.loops, node.context)
+        self._touch(node.buffer, "write", node.span, node.context)
+
+    def _effects(self, node: Bind | Evaluate, loops: tuple[Loop, ...]) -> None:
+        if isinstance(node, Bind):
+            self._values([node.value], node.span, loops)
+            return
+        for var in free_vars(node.value):  # an atomic, a print, a call by pointer: it may do anything
+            self._escape(var)
+
+    def _values(
+        self,
+        values: list[object],
+        span: Span,
+        loops: tuple[Loop, ...],
+        context: Context | None = None,
+    ) -> None:
+        for value in values:
+            for var in free_vars(value):
+                buffer = self._by_var.get(var)
+                if buffer is not None:
+                    self._touch(buffer, "read", span, context or Context(loops))
+
+    def _touch(
+        self, buffer: Buffer, mode: str, span: Span, context: Context, record: OpRecord | None = None
+    ) -> None:
+        history = self._found.get(buffer.storage)
+        if history is not None:
+            history.touches.append(Touch(self._order, mode, span, context, record))
+
+    def _escape(self, var: ir.Var) -> None:
+        buffer = self._by_var.get(var)
+        history = self._found.get(buffer.storage) if buffer is not None else None
+        if history is not None:
+            history.escaped = True
+
+
+def _note_escapes(subject: Subject, found: dict[Buffer, History]) -> None:
+    """A name that stands where no record explains it may have been handed to anything."""
+    explained: dict[Buffer, list[Span]] = {}
+    for buffer, span in _explained(subject):
+        explained.setdefault(buffer.storage, []).append(span)
+    for span, buffer in subject.program.uses:
+        history = found.get(buffer.storage)
+        if history is None or history.escaped:
+            continue
+        if not any(_contains(outer, span) for outer in explained.get(buffer.storage, ())):
+            history.escaped = True
+
+
+def _explained(subject: Subject) -> Iterator[tuple[Buffer, Span]]:
+    for record in subject.records:
+        for access in subject.accesses(record):
+            yield access.region.buffer, record.span
+    for access in subject.program.accesses:
+        yield access.buffer, access.span
+    for buffer in subject.program.buffers:
+        if buffer.view_of is not None:
+            yield buffer, buffer.span
+
+
+def _contains(outer: Span, inner: Span) -> bool:
+    return (
+        outer.path == inner.path
+        and (outer.line, outer.column) <= (inner.line, inner.column)
+        and (inner.end_line, inner.end_column) <= (outer.end_line, outer.end_column)
+    )

@@ -1,0 +1,165 @@
+"""fragment-cross-thread: one iteration of T.Parallel that needs fragment elements of several threads.
+
+An iteration runs on the thread that owns the fragment elements it touches. That is impossible by
+construction when an index is rotated or shifted against the loop, when one variable walks a diagonal, or
+when one loop uses two index forms. What another layout could satisfy (`f[i // 2]`, `f[i, 0]` beside `f[i,
+j]`, replicated rows) stays silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilelang.analysis.affine import Affine, affine
+from tilelang.analysis.subject import Subject, soften
+from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.rules.layout import (
+    FRAGMENT_CROSS_THREAD,
+    FRAGMENT_DIAGONAL,
+    FRAGMENT_TWO_FORMS,
+)
+from tilelang.ir.tile_program import Access, Loop
+from tilelang.ir.values import Buffer, Region, Unknown, Value, as_int
+from tilelang.ops.operands import declared
+
+from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    access: Access
+    indices: tuple[Value, ...]
+    variables: tuple[ir.Var, ...]  # of the parallel loops around it
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """Every access is looked at alone, then those of one parallel region together."""
+    if subject.target.kind == "cpu":  # there a fragment is the whole tile of its block
+        return
+    regions: dict[tuple[Loop, Buffer], list[_Seen]] = {}
+    for access in subject.program.accesses:
+        variables = access.context.parallel_vars()
+        indices = tuple(i.start for i in access.indices)
+        if access.buffer.scope != "local.fragment" or not variables:
+            continue
+        if any(isinstance(i, Unknown) for i in indices):
+            continue
+        seen = _Seen(access, indices, variables)
+        problem = _alone(subject, seen)
+        if problem is not None:
+            yield soften(problem, access.context)
+            continue
+        outermost = next(loop for loop in access.context.loops if loop.kind == "Parallel")
+        regions.setdefault((outermost, access.buffer), []).append(seen)
+    for together in regions.values():
+        yield from _two_forms(subject, together)
+
+
+def _alone(subject: Subject, seen: _Seen) -> Problem | None:
+    access = seen.access
+    fields = {"access": _text(access), "target": subject.target}
+    plain = [
+        v for index in seen.indices for v in seen.variables if isinstance(index, ir.Var) and index.same_as(v)
+    ]
+    twice = next((v for k, v in enumerate(plain) if any(v.same_as(w) for w in plain[:k])), None)
+    if twice is not None and _at_least_two(subject, twice):
+        return FRAGMENT_DIAGONAL.at(access.span, related=declared(access.buffer), var=twice.name, **fields)
+    for index in seen.indices:
+        var = _shifted(subject, index, seen)
+        if var is not None:
+            return FRAGMENT_CROSS_THREAD.at(
+                access.span, related=declared(access.buffer), var=var.name, **fields
+            )
+    return None
+
+
+def _shifted(subject: Subject, index: Value, seen: _Seen) -> ir.Var | None:
+    """The parallel variable against which an index is shifted: `i + 1`, `(i + 1) % n`, `i + k`, k serial."""
+    inner = index.a if isinstance(index, X.FloorMod | X.Mod) else index
+    form = affine(inner)
+    if form is None:
+        return None
+    parallel = [v for v in form.variables if any(v.same_as(p) for p in seen.variables)]
+    if len(parallel) != 1 or form.coefficient(parallel[0]) != 1:
+        return None
+    var = parallel[0]
+    extent = _extent(subject, var)
+    if extent is None or extent < 2:
+        return None
+    wraps = inner is not index
+    modulus = as_int(index.b) if wraps else None
+    if wraps and (modulus is None or extent > modulus):
+        return None
+    return var if _offset_overlaps(subject, form, var, extent, seen) else None
+
+
+def _offset_overlaps(subject: Subject, form: Affine, var: ir.Var, extent: int, seen: _Seen) -> bool:
+    """Whether the offset beside `var` is a real shift: not zero, not a move by whole extents (`half + i`)."""
+    others = [v for v in form.variables if not v.same_as(var)]
+    if not others:
+        return form.constant % extent != 0
+    serial = {v for loop in seen.access.context.loops if loop.kind != "Parallel" for v in loop.vars}
+    for other in others:
+        if other not in serial or not _at_least_two(subject, other):
+            return False
+    return any(form.coefficient(v) % extent for v in others)
+
+
+def _two_forms(subject: Subject, together: list[_Seen]) -> Iterator[Problem]:
+    first = together[0]
+    for later in together[1:]:
+        if _conflict(subject, first, later):
+            problem = FRAGMENT_TWO_FORMS.at(
+                later.access.span,
+                related=(
+                    Related(first.access.span, f"{_text(first.access)} is touched here"),
+                    *declared(later.access.buffer),
+                ),
+                access=_text(later.access),
+                other=_text(first.access),
+                target=subject.target,
+            )
+            yield soften(problem, later.access.context)
+            return
+
+
+def _conflict(subject: Subject, a: _Seen, b: _Seen) -> bool:
+    """Whether two index tuples are both affine in parallel variables and differ in one of them."""
+    for x, y in zip(a.indices, b.indices, strict=True):
+        p, q = affine(x), affine(y)
+        if p is None or q is None:
+            return False
+        if not (_uses(p, a) and _uses(q, b)):
+            continue
+        if subject.prover.equal(x, y) is not True and _differ(subject, p, q):
+            return True
+    return False
+
+
+def _differ(subject: Subject, p: Affine, q: Affine) -> bool:
+    """Different coefficients of variables that vary, or a different constant."""
+    variables = [*p.variables, *(v for v in q.variables if p.coefficient(v) == 0)]
+    changed = [v for v in variables if p.coefficient(v) != q.coefficient(v)]
+    if not changed:
+        return p.constant != q.constant
+    return any(_at_least_two(subject, v) for v in changed)
+
+
+def _uses(form: Affine, seen: _Seen) -> bool:
+    return any(v.same_as(p) for v in form.variables for p in seen.variables)
+
+
+def _extent(subject: Subject, var: ir.Var) -> int | None:
+    found = subject.ranges.get(var)
+    return None if found is None else as_int(found[1])
+
+
+def _at_least_two(subject: Subject, var: ir.Var) -> bool:
+    extent = _extent(subject, var)
+    return extent is not None and extent >= 2
+
+
+def _text(access: Access) -> str:
+    return Region(access.buffer, access.indices, access.span).text()

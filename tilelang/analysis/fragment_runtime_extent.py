@@ -1,0 +1,50 @@
+"""fragment-runtime-extent: a fragment, or a parallel loop over one, whose size is known only at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilelang.analysis.subject import Subject, soften
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.layout import FRAGMENT_RUNTIME_EXTENT, FRAGMENT_RUNTIME_LOOP
+from tilelang.ir.prove import free_vars
+from tilelang.ir.tile_program import Loop
+from tilelang.ir.values import show
+from tilelang.ops.operands import declared
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """Allocations first, then loops."""
+    for buffer in subject.program.buffers:
+        if buffer.scope not in ("local.fragment", "local") or buffer.view_of is not None:
+            continue
+        for dim, size in enumerate(buffer.shape):
+            if subject.context.runtime(size):
+                yield FRAGMENT_RUNTIME_EXTENT.at(buffer.span, dim=dim, buffer=buffer.name, size=show(size))
+                break
+    if subject.target.kind != "cpu":
+        yield from _loops(subject)
+
+
+def _loops(subject: Subject) -> Iterator[Problem]:
+    told: set[Loop] = set()
+    for access in subject.program.accesses:
+        if access.buffer.scope != "local.fragment":
+            continue
+        used = {v for index in access.indices for v in free_vars(index.start)}
+        for loop in access.context.loops:
+            if loop.kind != "Parallel" or loop in told:
+                continue
+            for var, extent in zip(loop.vars, loop.extents, strict=True):
+                if var in used and subject.context.runtime(extent):
+                    told.add(loop)
+                    problem = FRAGMENT_RUNTIME_LOOP.at(
+                        loop.span,
+                        related=declared(access.buffer),
+                        var=var.name,
+                        size=show(extent),
+                        buffer=access.buffer.name,
+                        target=subject.target,
+                    )
+                    yield soften(problem, access.context)
+                    break

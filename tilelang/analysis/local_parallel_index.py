@@ -1,0 +1,40 @@
+"""local-parallel-index: a private array indexed by a variable that is spread over the threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilelang.analysis.subject import Subject, soften
+from tilelang.diagnostics.problem import Fix, Problem
+from tilelang.diagnostics.rules.scope import LOCAL_PARALLEL_INDEX
+from tilelang.ir.prove import free_vars
+from tilelang.ir.values import Buffer
+from tilelang.ops.operands import declared
+from tilelang.ops.source_edits import rename_callee
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """Once per array; on the CPU one thread runs the whole block, and nothing is wrong."""
+    if subject.target.kind == "cpu":
+        return
+    told: set[Buffer] = set()
+    for access in subject.program.accesses:
+        buffer = access.buffer
+        if buffer.scope != "local" or buffer in told:
+            continue
+        used = {v for index in access.indices for v in free_vars(index.start)}
+        var = next((v for v in access.context.parallel_vars() if v in used), None)
+        if var is None:
+            continue
+        told.add(buffer)
+        edit = rename_callee(buffer.span, subject.text, "alloc_fragment")
+        fixes = () if edit is None else (Fix("Allocate it with T.alloc_fragment", (edit,)),)
+        problem = LOCAL_PARALLEL_INDEX.at(
+            access.span,
+            related=declared(buffer),
+            fixes=fixes,
+            buffer=buffer.name,
+            var=var.name,
+            target=subject.target,
+        )
+        yield soften(problem, access.context)

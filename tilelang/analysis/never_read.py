@@ -1,0 +1,21 @@
+"""never-read: a tile that costs memory and is never read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilelang.analysis.contents import histories
+from tilelang.analysis.subject import Subject
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.performance import NEVER_READ, NEVER_USED
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """Silent about incomplete programs: what was not understood may read the tile."""
+    if not subject.program.complete:
+        return
+    for history in subject.shared(histories):
+        if history.escaped or any(t.mode == "read" for t in history.touches):
+            continue
+        rule = NEVER_READ if history.touches else NEVER_USED
+        yield rule.at(history.buffer.name_span, tags=("unnecessary",), buffer=history.buffer.name)

@@ -1,0 +1,151 @@
+"""What every rule looks at: one tile program for one target, with what follows from it computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Any, TypeVar
+
+from tilelang.arch.target import Target
+from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.ir.prove import Prover, free_vars, positive_symbols
+from tilelang.ir.tile_program import Context, For, If, Jump, Launch, Loop, OpRecord, TileProgram, walk
+from tilelang.ir.values import Buffer, Unknown, Value, as_int
+from tilelang.ops.registry import TILE_OPS
+from tilelang.ops.tile_op import CheckContext, RegionAccess
+
+from tvm import ir  # isort: skip
+
+T = TypeVar("T")
+PRIVATE_SCOPES = frozenset({"local", "local.var"})
+
+
+@dataclass(eq=False)
+class Subject:
+    """A program under analysis. `text` is the module's source, empty if it is not at hand."""
+
+    program: TileProgram
+    target: Target
+    text: str = ""
+    _shared: dict[Callable[..., Any], Any] = field(default_factory=dict)
+    _accesses: dict[OpRecord, list[RegionAccess]] = field(default_factory=dict)
+
+    @cached_property
+    def launch(self) -> Launch | None:
+        """The launch, if there is exactly one."""
+        launches = self.program.launches()
+        return launches[0] if len(launches) == 1 else None
+
+    @cached_property
+    def threads(self) -> int | None:
+        """Threads of a block, None where unknown."""
+        return None if self.launch is None or self.launch.threads is None else prod(self.launch.threads)
+
+    @cached_property
+    def prover(self) -> Prover:
+        """Knows the symbols that are extents and the ranges of loops and blocks."""
+        positive = positive_symbols(b.shape for b in self.program.buffers)
+        return Prover(positive, self.ranges)
+
+    @cached_property
+    def ranges(self) -> Mapping[ir.Var, tuple[Value, Value]]:
+        """Variable -> (first value, extent) of blocks, threads and loops with step 1."""
+        found: dict[ir.Var, tuple[Value, Value]] = {}
+        for node in walk(self.program.body):
+            if isinstance(node, Launch):
+                found |= {v: (0, e) for v, e in zip(node.block_vars, node.grid, strict=False)}
+                found |= {v: (0, e) for v, e in zip(node.thread_vars, node.threads or (), strict=False)}
+            elif isinstance(node, For) and as_int(node.loop.step) == 1:
+                loop = node.loop
+                found |= {v: (m, e) for v, m, e in zip(loop.vars, loop.mins, loop.extents, strict=False)}
+        return {v: r for v, r in found.items() if not any(isinstance(x, Unknown) for x in r)}
+
+    @cached_property
+    def context(self) -> CheckContext:
+        constants = frozenset(s.var for s in self.program.symbols if s.kind == "const")
+        return CheckContext(self.target, self.threads, constants, self.prover, self.text)
+
+    @cached_property
+    def records(self) -> list[OpRecord]:
+        return list(self.program.ops())
+
+    def shared(self, compute: Callable[[Subject], T]) -> T:
+        """The result of `compute`, made once for all rules that ask."""
+        if compute not in self._shared:
+            self._shared[compute] = compute(self)
+        return self._shared[compute]
+
+    def accesses(self, record: OpRecord) -> list[RegionAccess]:
+        """What a tile operation touches; nothing for operations that the registry does not know."""
+        found = self._accesses.get(record)
+        if found is None:
+            op = TILE_OPS.get(record.op)
+            found = self._accesses[record] = [] if op is None else list(op.accesses(record))
+        return found
+
+    @cached_property
+    def loops_with_jumps(self) -> set[Loop]:
+        """Loops that a `break` or `continue` may cut short, and `while` loops."""
+        found: set[Loop] = set()
+        for node in walk(self.program.body):
+            if isinstance(node, For) and (
+                node.loop.kind == "while" or any(isinstance(n, Jump) for n in walk(node.body))
+            ):
+                found.add(node.loop)
+        return found
+
+    def surely_runs(self, context: Context) -> Mapping[ir.Var, tuple[Value, Value]] | None:
+        """The loop variables around a statement that runs for every combination of their values.
+
+        None where a condition, an undecided branch, a `break` or a possibly empty loop may keep it from
+        running. Blocks count as loops.
+        """
+        if context.guards or context.maybe:
+            return None
+        found: dict[ir.Var, tuple[Value, Value]] = {}
+        for loop in context.loops:
+            if loop in self.loops_with_jumps or not all(self._nonempty(e) for e in loop.extents):
+                return None
+            if as_int(loop.step) == 1:
+                found |= {v: self.ranges[v] for v in loop.vars if v in self.ranges}
+        launch = self.launch
+        if launch is not None and all(self._nonempty(e) for e in launch.grid):
+            found |= {v: self.ranges[v] for v in launch.block_vars if v in self.ranges}
+        return self._independent(found)
+
+    def _nonempty(self, extent: Value) -> bool:
+        number = as_int(extent)
+        if number is not None:
+            return number > 0
+        return self.prover.at_least(extent, 1) is True
+
+    def _independent(
+        self, found: dict[ir.Var, tuple[Value, Value]]
+    ) -> Mapping[ir.Var, tuple[Value, Value]] | None:
+        names = set(found)
+        for low, extent in found.values():
+            if free_vars(low) & names or free_vars(extent) & names:
+                return None
+        return found
+
+
+Check = Callable[[Subject], Iterator[Problem]]
+
+
+def soften(problem: Problem, context: Context) -> Problem:
+    """A hint at most where the statement stands in a branch the frontend could not decide."""
+    return problem.with_severity(Severity.HINT) if context.maybe else problem
+
+
+def is_tile(buffer: Buffer) -> bool:
+    """Whether the buffer is allocated by the kernel and holds more than one scalar variable."""
+    return buffer.role is None and buffer.scope not in ("global", "local.var")
+
+
+def statements_of(node: Any) -> list[Any]:
+    """The direct children of a compound node."""
+    if isinstance(node, If):
+        return [*node.body, *node.orelse]
+    return list(getattr(node, "body", ()))
