@@ -30,7 +30,7 @@ def build(lowered: LoweredKernel) -> Artifact:
     source = lowered.source
     return Artifact(
         name=lowered.name,
-        target=lowered.target.name,
+        target=f"cpu:{target.attrs['mcpu']}",
         plan=lowered.plan,
         source=source.text,
         language=source.language,
@@ -54,9 +54,11 @@ def vector_bytes(arch: str) -> int:
     return int(tvm.get_global_func("target.llvm_get_vector_width")(llvm_target(arch))) // 8
 
 
-def processor(arch: str) -> str:
-    """The processor that code for `arch` runs on: part of the key of the disk cache."""
-    return str(llvm_target(arch).attrs["mcpu"])
+def describe(arch: str) -> str:
+    """Compiler, processor and loader that `build` uses: part of the key of the disk cache."""
+    version = int(tvm.get_global_func("target.llvm_version_major")())
+    form = "o" if loader.has_object_loader() else "so" if loader.linker() else "process"
+    return f"llvm {version} {llvm_target(arch).attrs['mcpu']} {form}"
 
 
 def llvm_ir(lowered: LoweredKernel) -> str:

@@ -1,0 +1,125 @@
+"""Argument checks: every refusal names the tensor, the dimension, what was expected and what was found."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from tests.runtime.plans import plan, tensor
+from tilelang.runtime.bind import ArgumentError, Binder
+from tilelang.runtime.plan import ScalarParam
+
+GEMM = plan(
+    tensor("A", "M", "K"),
+    tensor("B", "K", "N"),
+    tensor("C", "M", "N"),
+    outputs=(2,),
+    grid=("(M + 3) // 4", "N"),
+)
+
+
+def refused(text: str):
+    return pytest.raises(ArgumentError, match=re.escape(text))
+
+
+def test_sizes_grid_and_outputs_follow_from_shapes():
+    bound = Binder(GEMM).bind([torch.zeros(10, 3), torch.zeros(3, 7)])
+    assert bound.sizes == {"M": 10, "K": 3, "N": 7}
+    assert bound.grid == (3, 7)
+    assert bound.blocks == 21
+    assert bound.outputs == (("float32", (10, 7)),)
+    assert bound.device == "cpu"
+
+
+def test_numpy_arrays_are_tensors_too():
+    assert Binder(GEMM).bind([np.zeros((2, 3), np.float32), np.zeros((3, 4), np.float32)]).sizes["N"] == 4
+
+
+def test_the_number_of_arguments():
+    with refused("kernel takes 2 arguments (A, B), got 3; C is allocated and returned"):
+        Binder(GEMM).bind([torch.zeros(2, 3)] * 3)
+
+
+def test_a_dimension_that_disagrees_names_both_tensors():
+    with refused("B: dimension 0 is 4, expected 3 = K (K = 3 from dimension 1 of A)"):
+        Binder(GEMM).bind([torch.zeros(2, 3), torch.zeros(4, 5)])
+
+
+def test_a_fixed_dimension():
+    with refused("A: dimension 1 is 9, expected 8"):
+        Binder(plan(tensor("A", "M", 8))).bind([torch.zeros(2, 9)])
+
+
+def test_rank_dtype_device_and_type():
+    binder = Binder(GEMM)
+    with refused("A has 1 dimensions (6,), expected 2: (M, K)"):
+        binder.bind([torch.zeros(6), torch.zeros(3, 2)])
+    with refused("B has dtype float16, expected float32"):
+        binder.bind([torch.zeros(2, 3), torch.zeros(3, 2, dtype=torch.float16)])
+    with refused("A is on meta, but kernel was compiled for cpu and needs tensors on cpu"):
+        binder.bind([torch.zeros(2, 3, device="meta"), torch.zeros(3, 2)])
+    with refused("A must be a tensor of float32, got list"):
+        binder.bind([[1.0], torch.zeros(3, 2)])
+
+
+def test_a_transposed_tensor_is_refused_with_advice():
+    with refused("A is not contiguous: the stride of dimension 1 is 2, expected 1; pass A.contiguous()"):
+        Binder(GEMM).bind([torch.zeros(3, 2).t(), torch.zeros(3, 2)])
+
+
+def test_a_stride_of_one_element_does_not_matter():
+    strided = torch.zeros(8, 4)[:, :1].t()  # shape (1, 8), strides (1, 4): dimension 1 is not contiguous
+    with refused("the stride of dimension 1 is 4"):
+        Binder(plan(tensor("A", "M", "N"))).bind([strided])
+    assert (
+        Binder(plan(tensor("A", "M", "N"))).bind([torch.zeros(1, 8).as_strided((1, 8), (99, 1))]).sizes["N"]
+        == 8
+    )
+
+
+def test_declared_strides_are_solved():
+    declared = plan(tensor("A", "M", "N", strides=("S", 1)))
+    assert Binder(declared).bind([torch.zeros(4, 10)[:, :6]]).sizes == {"M": 4, "N": 6, "S": 10}
+    with refused("A: stride of dimension 1 is 4, expected 1"):
+        Binder(declared).bind([torch.zeros(6, 4).t()])
+
+
+def test_one_unknown_in_an_expression_is_solved_from_it():
+    linear = plan(tensor("A", "M + N"), tensor("B", "M"), symbols=("M", "N"))
+    assert Binder(linear).bind([torch.zeros(10), torch.zeros(4)]).sizes == {"M": 4, "N": 6}
+    doubled = plan(tensor("A", "M * 2"), symbols=("M",))
+    assert Binder(doubled).bind([torch.zeros(10)]).sizes == {"M": 5}
+    with refused("A dimension 0 is 9, but no integer M makes M * 2 that"):
+        Binder(doubled).bind([torch.zeros(9)])
+
+
+def test_a_size_that_nothing_determines():
+    with refused("kernel cannot work out M, N from the shapes of its arguments: dimension 0 of A is M + N"):
+        Binder(plan(tensor("A", "M + N"), symbols=("M", "N"))).bind([torch.zeros(10)])
+
+
+def test_scalars():
+    binder = Binder(plan(ScalarParam("n", "int32"), ScalarParam("x", "float32")))
+    assert binder.bind([3, 2]).sizes == {"n": 3, "x": 2}
+    assert binder.bind([torch.tensor(3), 0.5]).sizes == {"n": 3, "x": 0.5}
+    with refused("n = 2147483648 does not fit into int32"):
+        binder.bind([2**31, 0.0])
+    with refused("n must be an integer of int32, got 0.5"):
+        binder.bind([0.5, 0.0])
+    with refused("x must be a number of float32, got str"):
+        binder.bind([1, "a"])
+
+
+def test_tolerated_dtypes():
+    assert Binder(plan(tensor("A", "M", dtype="uint8"))).bind([torch.zeros(3, dtype=torch.bool)])
+    with refused("A has dtype int16, expected int8"):
+        Binder(plan(tensor("A", "M", dtype="int8"))).bind([torch.zeros(3, dtype=torch.int16)])
+
+
+def test_an_empty_tensor_has_any_strides_and_no_blocks():
+    bound = Binder(GEMM).bind([torch.zeros(0, 3), torch.zeros(3, 4)])
+    assert bound.blocks == 0
+    assert bound.outputs == (("float32", (0, 4)),)

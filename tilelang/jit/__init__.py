@@ -1,0 +1,9 @@
+"""Compiles kernels when they are called: the decorator, kernels, the disk cache, saved kernels."""
+
+from __future__ import annotations
+
+from tilelang.jit.cache import disable_cache, enable_cache
+from tilelang.jit.kernel import JITKernel, load
+from tilelang.jit.options import PassConfigKey
+
+__all__ = ["JITKernel", "PassConfigKey", "disable_cache", "enable_cache", "load"]

@@ -1,0 +1,111 @@
+"""From a tile function to a kernel that can be called: the one way for the decorator, `compile` and tests."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tvm import tirx as X
+
+from tilelang.diagnostics.error import KernelError
+from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.ir.build import OUTPUTS, build_prim_func
+from tilelang.ir.tile_program import TileProgram
+from tilelang.jit import cache
+from tilelang.jit.kernel import JITKernel
+from tilelang.jit.options import CompileOptions
+from tilelang.ops.registry import TILE_OPS
+from tilelang.runtime.artifact import Artifact
+from tilelang.targets import driver
+
+_log = logging.getLogger(__name__)
+# Targets whose source can be generated here and compiled elsewhere.
+_SOURCE_ONLY = frozenset({"hip", "metal"})
+
+
+def compile_program(program: TileProgram, options: CompileOptions) -> JITKernel:
+    """Check and compile a tile program. Raises KernelError once, with every problem found."""
+    from tilelang.analysis.check import check_program
+
+    options = options.resolved()
+    assert options.target is not None
+    raise_errors(check_program(program, options.target))
+    func = build_prim_func(program, {name: op.build for name, op in TILE_OPS.items()})
+    return compile_func(func, options)
+
+
+def raise_errors(problems: Sequence[Problem]) -> None:
+    """Raise KernelError if a problem is an error; log the warnings otherwise."""
+    if any(p.severity is Severity.ERROR for p in problems):
+        raise KernelError(list(problems))
+    for problem in problems:
+        if problem.severity is Severity.WARNING:
+            _log.warning("%s: %s[%s]", problem.span, problem.message, problem.rule)
+
+
+def compile_func(func: X.PrimFunc, options: CompileOptions) -> JITKernel:
+    """Compile a tile function, or take its artifact from the disk cache."""
+    options = options.resolved()
+    assert options.target is not None
+    func = with_outputs(func, options.out_idx)
+    for name, value in options.pass_configs.items():
+        func = func.with_attr(name, value)
+    line = cache.first_line(func)
+    key = cache.cache_key(func, options, cache.toolchain_name(options.target)) if cache.is_enabled() else None
+    artifact = cache.find(key, line) if key else None
+    if artifact is None:
+        if options.verbose:
+            _log.info("compiling %s for %s", func.attrs["global_symbol"], options.target)
+        artifact = _build(func, options)
+        if key:
+            cache.keep(key, artifact, line)
+    if options.debug_root_path:
+        _write_debug(artifact, options.debug_root_path)
+    return JITKernel(artifact, func)
+
+
+def with_outputs(func: X.PrimFunc, out_idx: tuple[int, ...] | None) -> X.PrimFunc:
+    """`func` with the parameters `out_idx` (negative ones count from the end) as outputs.
+
+    Raises ValueError for an index out of range, IndexError's cousin in words.
+    """
+    if out_idx is None:
+        return func
+    count = len(func.params)
+    outputs = []
+    for index in out_idx:
+        if not -count <= index < count:
+            raise ValueError(
+                f"out_idx {index} is out of range: {func.attrs['global_symbol']} has {count} parameters"
+            )
+        if not X.is_buffer_var(func.params[index % count]):
+            raise ValueError(f"out_idx {index} is the scalar {func.params[index % count].name}, not a tensor")
+        outputs.append(index % count)
+    return func.with_attr(OUTPUTS, outputs)
+
+
+def _build(func: X.PrimFunc, options: CompileOptions) -> Artifact:
+    assert options.target is not None
+    lowered = driver.lower(func, options.target)
+    if options.target.kind in _SOURCE_ONLY:
+        source = lowered.source
+        return Artifact(
+            lowered.name, options.target.name, lowered.plan, source.text, source.language, source.line_map
+        )
+    return replace(driver.build(lowered), name=lowered.name)
+
+
+def _write_debug(artifact: Artifact, root: str) -> None:
+    """Leave the generated source where the author asked for it."""
+    folder = Path(os.path.expanduser(root))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{artifact.name}.{artifact.target.replace(':', '_')}.txt").write_text(artifact.source)
+
+
+def program_of(value: Any) -> Any:
+    """What `tilelang.compile` was given, without the decorators around it."""
+    return getattr(value, "function", value)

@@ -1,0 +1,87 @@
+"""How a kernel is to be compiled: target, outputs, pass configurations, flags; read from what users write."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from tilelang.arch.target import Target, parse_target
+
+
+class PassConfigKey(str, Enum):
+    """Names of pass configurations, as `pass_configs={PassConfigKey.TL_ENABLE_FAST_MATH: True}`."""
+
+    TL_ENABLE_FAST_MATH = "tl.enable_fast_math"
+    TL_DISABLE_WARP_SPECIALIZED = "tl.disable_warp_specialized"
+    TL_DISABLE_TMA_LOWER = "tl.disable_tma_lower"
+    TL_DISABLE_THREAD_STORAGE_SYNC = "tl.disable_thread_storage_sync"
+    TL_DISABLE_DATA_RACE_CHECK = "tl.disable_data_race_check"
+    TL_DISABLE_SAFE_MEMORY_ACCESS = "tl.disable_safe_memory_legalize"
+    TL_ENABLE_AGGRESSIVE_SHARED_MEMORY_MERGE = "tl.enable_aggressive_shared_memory_merge"
+    TL_PTXAS_REGISTER_USAGE_LEVEL = "tl.ptxas_register_usage_level"
+    TL_CONFIG_INDEX_BITWIDTH = "tl.config_index_bitwidth"
+    TL_CPU_POISON_ALLOCATIONS = "tl.cpu_poison_allocations"
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Everything but the program that decides what a kernel becomes. `target` None: chosen when compiling."""
+
+    target: Target | None = None
+    out_idx: tuple[int, ...] | None = None
+    pass_configs: Mapping[str, Any] = field(default_factory=dict)
+    compile_flags: tuple[str, ...] = ()
+    verbose: bool = False
+    debug_root_path: str | None = None
+
+    @staticmethod
+    def read(
+        *,
+        target: Any = None,
+        out_idx: int | Sequence[int] | None = None,
+        pass_configs: Mapping[Any, Any] | None = None,
+        compile_flags: str | Sequence[str] | None = None,
+        verbose: bool | None = None,
+        debug_root_path: str | None = None,
+    ) -> CompileOptions:
+        """From the arguments of `tilelang.jit` and `tilelang.compile`. Raises ValueError for an unknown target."""
+        if isinstance(out_idx, int):
+            out_idx = (out_idx,)
+        if isinstance(compile_flags, str):
+            compile_flags = compile_flags.split()
+        if verbose is None:
+            verbose = os.environ.get("TILELANG_VERBOSE", "0") == "1"
+        return CompileOptions(
+            target=None if target in (None, "auto") else parse_target(target),
+            out_idx=None if out_idx is None else tuple(out_idx),
+            pass_configs={_key(k): v for k, v in (pass_configs or {}).items()},
+            compile_flags=tuple(compile_flags or ()),
+            verbose=verbose,
+            debug_root_path=debug_root_path,
+        )
+
+    def resolved(self) -> CompileOptions:
+        """The same with a target: TILELANG_DEFAULT_TARGET, else the GPU that torch sees, else the CPU."""
+        return self if self.target is not None else replace(self, target=default_target())
+
+
+def default_target() -> Target:
+    """The target of a kernel that names none."""
+    named = os.environ.get("TILELANG_DEFAULT_TARGET", "auto")
+    if named != "auto":
+        return parse_target(named)
+    try:
+        import torch
+    except ImportError:
+        return parse_target("cpu")
+    if torch.version.cuda and torch.cuda.is_available():
+        major, minor = torch.cuda.get_device_capability()
+        return Target("cuda", f"sm_{major}{minor}")
+    return parse_target("cpu")
+
+
+def _key(name: Any) -> str:
+    return str(name.value) if isinstance(name, Enum) else str(name)

@@ -1,0 +1,9 @@
+"""Measures kernels and compares them with a reference: `do_bench`, `Profiler`, inputs by `TensorSupplyType`."""
+
+from __future__ import annotations
+
+from tilelang.profiler.bench import do_bench
+from tilelang.profiler.profiler import Profiler
+from tilelang.profiler.supply import TensorSupplyType
+
+__all__ = ["Profiler", "TensorSupplyType", "do_bench"]

@@ -1,0 +1,155 @@
+"""Times a function: CUDA events with a cold L2 cache on the GPU, the wall clock on the CPU. Milliseconds."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+Backend = Literal["auto", "event", "cudagraph", "cupti", "wall"]
+ReturnMode = Literal["mean", "median", "min", "max"]
+
+# Written between timed runs so that no run finds its inputs in the L2 cache; larger than any GPU's.
+_FLUSH_BYTES = 256 * 1024 * 1024
+_TRIALS = 5  # runs that estimate how many make up the asked time
+
+
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: float = 25,
+    rep: float = 100,
+    n_warmup: int | None = None,
+    n_repeat: int | None = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: ReturnMode = "mean",
+    backend: Backend = "auto",
+    flush_l2: bool = True,
+) -> float | list[float]:
+    """Milliseconds per call of `fn`, or their `quantiles`.
+
+    warmup, rep: how long to warm up and to measure, in milliseconds; n_warmup, n_repeat fix the numbers of calls instead.
+    backend: `event` measures CUDA events, `cudagraph` a captured graph (no launch overhead), `wall` the clock;
+    `auto` takes events where a GPU is, else the clock. `cupti` is an alias of `event`.
+    """
+    chosen = _choose(backend)
+    fn()
+    if chosen == "wall":
+        times = _wall(fn, warmup, rep, n_warmup, n_repeat)
+    elif chosen == "cudagraph":
+        times = _graph(fn, rep, n_repeat)
+    else:
+        times = _events(fn, warmup, rep, n_warmup, n_repeat, flush_l2)
+    if quantiles is not None:
+        return [_quantile(times, q) for q in quantiles]
+    return _REDUCE[return_mode](times)
+
+
+_REDUCE: dict[str, Callable[[list[float]], float]] = {
+    "mean": statistics.fmean,
+    "median": statistics.median,
+    "min": min,
+    "max": max,
+}
+
+
+def _choose(backend: Backend) -> str:
+    if backend != "auto":
+        return "event" if backend == "cupti" else backend
+    try:
+        import torch
+    except ImportError:
+        return "wall"
+    return "event" if torch.cuda.is_available() else "wall"
+
+
+def _counts(
+    each: float, warmup: float, rep: float, n_warmup: int | None, n_repeat: int | None
+) -> tuple[int, int]:
+    each = max(each, 1e-4)
+    return (
+        max(1, int(warmup / each)) if n_warmup is None else n_warmup,
+        max(1, int(rep / each)) if n_repeat is None else n_repeat,
+    )
+
+
+def _wall(
+    fn: Callable[[], Any], warmup: float, rep: float, n_warmup: int | None, n_repeat: int | None
+) -> list[float]:
+    started = time.perf_counter()
+    fn()
+    warm, repeat = _counts((time.perf_counter() - started) * 1e3, warmup, rep, n_warmup, n_repeat)
+    for _ in range(warm):
+        fn()
+    times = []
+    for _ in range(repeat):
+        started = time.perf_counter()
+        fn()
+        times.append((time.perf_counter() - started) * 1e3)
+    return times
+
+
+def _events(
+    fn: Callable[[], Any], warmup: float, rep: float, n_warmup: int | None, n_repeat: int | None, flush: bool
+) -> list[float]:
+    import torch
+
+    cold = torch.empty(_FLUSH_BYTES if flush else 1, dtype=torch.int8, device="cuda")
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda.synchronize()
+    start.record()
+    for _ in range(_TRIALS):
+        cold.zero_()
+        fn()
+    end.record()
+    torch.cuda.synchronize()
+    warm, repeat = _counts(start.elapsed_time(end) / _TRIALS, warmup, rep, n_warmup, n_repeat)
+    for _ in range(warm):
+        fn()
+    starts = [torch.cuda.Event(enable_timing=True) for _ in range(repeat)]
+    ends = [torch.cuda.Event(enable_timing=True) for _ in range(repeat)]
+    for begin, finish in zip(starts, ends, strict=True):
+        if flush:
+            cold.zero_()
+        begin.record()
+        fn()
+        finish.record()
+    torch.cuda.synchronize()
+    return [b.elapsed_time(e) for b, e in zip(starts, ends, strict=True)]
+
+
+def _graph(fn: Callable[[], Any], rep: float, n_repeat: int | None) -> list[float]:
+    """Ten measurements of a captured graph that holds many calls."""
+    import torch
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        fn()
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        for _ in range(_TRIALS):
+            fn()
+        end.record()
+        torch.cuda.synchronize()
+        _, calls = _counts(start.elapsed_time(end) / _TRIALS, 1, rep, 1, n_repeat)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for _ in range(calls):
+                fn()
+        times = []
+        for _ in range(10):
+            start.record()
+            graph.replay()
+            end.record()
+            torch.cuda.synchronize()
+            times.append(start.elapsed_time(end) / calls)
+    return times
+
+
+def _quantile(times: list[float], q: float) -> float:
+    """Linear interpolation between the two nearest ranks, as torch.quantile does."""
+    ordered = sorted(times)
+    place = q * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)

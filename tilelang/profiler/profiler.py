@@ -1,0 +1,135 @@
+"""Measures one kernel on made-up inputs and compares it with a reference function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilelang.profiler.bench import Backend, ReturnMode, do_bench
+from tilelang.profiler.supply import TensorSupplyType, inputs_for
+from tilelang.runtime.plan import ScalarParam
+
+if TYPE_CHECKING:
+    from tilelang.jit.kernel import JITKernel
+
+
+class Profiler:
+    """What `kernel.get_profiler()` returns."""
+
+    def __init__(self, kernel: JITKernel, supply_type: TensorSupplyType = TensorSupplyType.Auto) -> None:
+        self.kernel = kernel
+        self.supply_type = supply_type
+
+    def inputs(self, dynamic_symbolic_constraints: Mapping[str, int] | None = None) -> list[Any]:
+        """Fresh, seeded inputs for the kernel."""
+        return inputs_for(self.kernel.artifact.plan, self.supply_type, dynamic_symbolic_constraints)
+
+    def run_once(self, func: Callable[..., Any] | None = None) -> Any:
+        """One call of the kernel (or of `func`) on fresh inputs."""
+        return (func or self.kernel)(*self.inputs())
+
+    def do_bench(
+        self,
+        func: Callable[..., Any] | None = None,
+        warmup: float = 25,
+        rep: float = 100,
+        n_warmup: int | None = None,
+        n_repeat: int | None = None,
+        input_tensors: Sequence[Any] | None = None,
+        backend: Backend = "auto",
+        quantiles: Sequence[float] | None = None,
+        return_mode: ReturnMode = "mean",
+        dynamic_symbolic_constraints: Mapping[str, int] | None = None,
+    ) -> float | list[float]:
+        """Milliseconds of the kernel, or of `func` on the same inputs. See `tilelang.profiler.do_bench`."""
+        given = input_tensors is not None
+        tensors = list(input_tensors) if given else self.inputs(dynamic_symbolic_constraints)
+        target = func or self.kernel
+        if self.kernel.artifact.plan.kind == "cpu" and backend in ("auto", "event", "cupti"):
+            backend = "wall"
+        return do_bench(
+            lambda: target(*tensors), warmup, rep, n_warmup, n_repeat, quantiles, return_mode, backend
+        )
+
+    def assert_allclose(
+        self,
+        reference_program: Callable[..., Any],
+        input_tensors: Sequence[Any] | None = None,
+        atol: float = 1e-2,
+        rtol: float = 1e-2,
+        max_mismatched_ratio: float = 0.01,
+        dynamic_symbolic_constraints: Mapping[str, int] | None = None,
+    ) -> None:
+        """Compare the kernel with `reference_program` on the same inputs.
+
+        A kernel without outputs is compared on all its tensors after the call. Raises AssertionError that says how many
+        elements differ, by how much and where first, if more than `max_mismatched_ratio` of them do.
+        """
+        found, expected = self._both(reference_program, input_tensors, dynamic_symbolic_constraints)
+        for name, got, want in zip(self._result_names(), found, expected, strict=True):
+            _compare(name, got, want, atol, rtol, max_mismatched_ratio)
+
+    def manual_assert_close(
+        self,
+        reference_program: Callable[..., Any],
+        input_tensors: Sequence[Any] | None = None,
+        manual_check_prog: Callable[[Any, Any], None] | None = None,
+        dynamic_symbolic_constraints: Mapping[str, int] | None = None,
+    ) -> None:
+        """Hand both results to `manual_check_prog(kernel's, reference's)`, which raises if it is not content."""
+        if manual_check_prog is None:
+            raise ValueError("manual_assert_close needs manual_check_prog")
+        found, expected = self._both(reference_program, input_tensors, dynamic_symbolic_constraints)
+        for got, want in zip(found, expected, strict=True):
+            manual_check_prog(got, want)
+
+    def assert_consistent(self, repeat: int = 10) -> None:
+        """Run several times on the same inputs. Raises AssertionError if a bit of a result changes."""
+        import torch
+
+        inputs = self.inputs()
+        first = self._results(self.kernel, inputs)
+        for run in range(1, repeat):
+            for name, a, b in zip(
+                self._result_names(), first, self._results(self.kernel, inputs), strict=True
+            ):
+                same = torch.equal(a.view(torch.uint8), b.view(torch.uint8))
+                assert same, f"{name} of run {run + 1} differs from run 1 on the same inputs"
+
+    def _both(
+        self, reference: Callable[..., Any], tensors: Sequence[Any] | None, sizes: Mapping[str, int] | None
+    ) -> tuple[list[Any], list[Any]]:
+        inputs = list(tensors) if tensors is not None else self.inputs(sizes)
+        copies = [t.clone() if hasattr(t, "clone") else t for t in inputs]
+        return self._results(self.kernel, inputs), self._results(reference, copies)
+
+    def _results(self, function: Callable[..., Any], inputs: Sequence[Any]) -> list[Any]:
+        """What a call returns; the tensors it was given if it returns nothing."""
+        returned = function(*inputs)
+        if returned is None:
+            return [t for t in inputs if hasattr(t, "dtype")]
+        return list(returned) if isinstance(returned, tuple | list) else [returned]
+
+    def _result_names(self) -> list[str]:
+        plan = self.kernel.artifact.plan
+        chosen = plan.outputs or range(len(plan.params))
+        return [plan.params[i].name for i in chosen if not isinstance(plan.params[i], ScalarParam)]
+
+
+def _compare(name: str, got: Any, want: Any, atol: float, rtol: float, allowed: float) -> None:
+    """Raise AssertionError in words unless `got` is close to `want`. NaN equals NaN."""
+    import torch
+
+    assert got.shape == want.shape, f"{name} has shape {tuple(got.shape)}, the reference {tuple(want.shape)}"
+    found, expected = got.detach().to(torch.float64), want.detach().to(got.device).to(torch.float64)
+    wrong = ~torch.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
+    count = int(wrong.sum())
+    if count <= allowed * wrong.numel():
+        return
+    where = tuple(int(i) for i in wrong.nonzero()[0])
+    difference = (found - expected).abs()
+    raise AssertionError(
+        f"{name} differs from the reference in {count} of {wrong.numel()} elements (rtol {rtol}, atol {atol}): "
+        f"largest difference {difference.nan_to_num(float('inf')).max().item():.4g}, "
+        f"first at {where}: found {found[where].item():.6g}, expected {expected[where].item():.6g}"
+    )
