@@ -1,4 +1,4 @@
-"""What was computed before: kernel reports by content, so that an edit elsewhere in the file costs nothing."""
+"""What was computed before: kernel reports by content, so that an edit elsewhere costs nothing."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Memo:
     def report(self, key: str, line: int) -> MemoReport | None:
         """The report under `key`, for a kernel that now begins at `line`.
 
-        A report that points outside its kernel (at a constant above it, say) holds only where it was made: what is
-        outside does not move along with the kernel.
+        A report that points outside its kernel (at a constant above it, say) holds only where it was made:
+        what is outside does not move along with the kernel.
         """
         found = self._reports.get(key)
         if found is None or (found.line != line and not _is_self_contained(found.report)):

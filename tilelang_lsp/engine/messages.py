@@ -1,10 +1,10 @@
 """What the server and the analysis process say to each other: length-prefixed JSON, and the records in it.
 
-A frame is four bytes (big-endian length) and that many bytes of JSON. Requests carry an `id`; `cancel` names one.
+A frame is four bytes (big-endian length) and that many bytes of JSON. Requests carry an `id`.
 
     server -> analysis   {"id", "method": "check", ...CheckRequest} | {"id", "method": "generate", ...}
                          {"method": "cancel", "id"}
-    analysis -> server   {"event": "ready", "pid", "seconds"} | {"event": "unusable", "message"}   once, at start
+    analysis -> server   {"event": "ready", "pid", "seconds"} | {"event": "unusable", "message"}   at start
                          {"event": "step", "id", "kernel", "memo_key"}      before anything that may take long
                          {"event": "answer", "id", "result"} | {"event": "failure", "id", "message"}
                          {"event": "cancelled", "id"}
@@ -109,7 +109,7 @@ class GenerateRequest:
 
 @dataclass(frozen=True)
 class CheckedKernel:
-    """One kernel of a checked text. `report` has the spans of a text in which the kernel began at `report_line`."""
+    """One kernel of a checked text. `report` has the spans of a text where it began at `report_line`."""
 
     qualified_name: str
     memo_key: str
@@ -145,7 +145,7 @@ class CheckedKernel:
 
 @dataclass(frozen=True)
 class CheckAnswer:
-    """All kernels of a text and the problems outside them. `broken`: it does not parse, nothing is known of kernels."""
+    """All kernels of a text, and the problems outside them. `broken`: the text does not parse."""
 
     kernels: tuple[CheckedKernel, ...]
     problems: tuple[Problem, ...]

@@ -1,7 +1,7 @@
 """The analysis process: reads requests from stdin, runs the compiler, answers on stdout.
 
-It holds nothing that cannot be lost: the server may kill it at any time and starts another. It never imports or runs
-anything of the user's; the compiler's static frontend reads source only.
+It holds nothing that cannot be lost: the server may kill it at any time and starts another. It never imports
+or runs anything of the user's; the compiler's static frontend reads source only.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Worker:
                 answers.append(CheckedKernel(kernel.qualified_name, key, line, entry.line, report))
                 continue
             if key in request.skip:
-                failure = "the analysis of this kernel ended the analysis process before; change the kernel to retry"
+                failure = "its analysis ended the analysis process before; change the kernel to retry"
                 answers.append(CheckedKernel(kernel.qualified_name, key, line, line, None, failure))
                 continue
             self._send({"event": "step", "id": request_id, "kernel": kernel.qualified_name, "memo_key": key})

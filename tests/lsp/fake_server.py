@@ -1,0 +1,10 @@
+"""The language server over the fake compiler; run as a script by the end-to-end tests of the engine."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tilelang_lsp.server import main
+
+main([], analysis_command=(sys.executable, str(Path(__file__).with_name("fake_worker.py"))))

@@ -1,0 +1,153 @@
+"""The last good answer for a file, and how it is carried to the text as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.span import Span
+from tilelang.facts.kernel_facts import KernelFacts
+from tilelang.facts.reports import KernelReport
+from tilelang_lsp.documents.edits import TextEdit, carried, is_empty
+from tilelang_lsp.engine.messages import CheckAnswer, CheckedKernel
+
+Carry = Callable[[Span], Span]
+
+# Typing in a file that does not parse piles edits up on the last good answer.
+_MAX_EDITS = 64
+
+
+@dataclass(frozen=True)
+class KernelAnswer:
+    """What is known of one kernel: a report, the lines it moved since, the edits that no analysis has seen.
+
+    `memo_key` is "" once the report is no longer the one that analysis made.
+    """
+
+    qualified_name: str
+    memo_key: str
+    report: KernelReport
+    report_line: int
+    lines: int = 0
+    edits: tuple[TextEdit, ...] = ()
+
+    def problems(self) -> list[Problem]:
+        """Its problems where they stand now; those whose place was replaced are left out."""
+        return [
+            p for p in (carry_problem(p, self._carry) for p in self.report.problems) if not is_empty(p.span)
+        ]
+
+    def facts(self) -> KernelFacts:
+        """Its facts where they stand now; places that were replaced are empty."""
+        if not self.lines and not self.edits:
+            return self.report.facts
+        return carry_facts(self.report.facts, self._carry)
+
+    def after(self, edits: tuple[TextEdit, ...]) -> KernelAnswer:
+        """The same after further edits. Long lists of them are carried out, so that answers stay fast."""
+        if len(self.edits) + len(edits) <= _MAX_EDITS:
+            return replace(self, edits=(*self.edits, *edits))
+        late = replace(self, edits=(*self.edits, *edits))
+        return replace(
+            self, memo_key="", report=KernelReport(late.facts(), tuple(late.problems())), lines=0, edits=()
+        )
+
+    def span(self) -> Span:
+        """Where the kernel stands now."""
+        return self._carry(self.report.facts.span)
+
+    def _carry(self, span: Span) -> Span:
+        return carried(span.shifted(self.lines) if self.lines else span, self.edits)
+
+
+@dataclass(frozen=True)
+class FileAnswer:
+    """What is known of a file at `revision` of its text. `broken`: kernels are those of an earlier text."""
+
+    revision: int
+    kernels: tuple[KernelAnswer, ...]
+    problems: tuple[Problem, ...]
+    broken: bool = False
+
+    def carried(self, edits: tuple[TextEdit, ...], revision: int) -> FileAnswer:
+        """The same answer for a later revision, `edits` after this one."""
+        if not edits:
+            return replace(self, revision=revision)
+        problems = (carry_problem(p, lambda span: carried(span, edits)) for p in self.problems)
+        return FileAnswer(
+            revision,
+            tuple(k.after(edits) for k in self.kernels),
+            tuple(p for p in problems if not is_empty(p.span)),
+            self.broken,
+        )
+
+    def reports(self) -> dict[str, KernelAnswer]:
+        """The kernels by memo key: what need not be sent again."""
+        return {k.memo_key: k for k in self.kernels if k.memo_key}
+
+
+def file_answer(answer: CheckAnswer, path: str, revision: int, last: FileAnswer | None) -> FileAnswer:
+    """The new answer for `revision`. `last`, carried to it, fills in what is not sent again or not known."""
+    if answer.broken:
+        return FileAnswer(revision, last.kernels if last else (), answer.problems, broken=True)
+    held = last.reports() if last else {}
+    kernels: list[KernelAnswer] = []
+    problems = list(answer.problems)
+    for checked in answer.kernels:
+        kernel = _kernel_answer(checked, held)
+        if kernel is not None:
+            kernels.append(kernel)
+        if checked.failure is not None:
+            problems.append(_failure(checked, path))
+    return FileAnswer(revision, tuple(kernels), tuple(problems))
+
+
+def _kernel_answer(checked: CheckedKernel, held: dict[str, KernelAnswer]) -> KernelAnswer | None:
+    if checked.failure is not None:
+        return None
+    report, report_line = checked.report, checked.report_line
+    if report is None:
+        before = held.get(checked.memo_key)
+        if before is None:
+            return None
+        report, report_line = before.report, before.report_line
+    return KernelAnswer(
+        checked.qualified_name, checked.memo_key, report, report_line, checked.line - report_line
+    )
+
+
+def _failure(checked: CheckedKernel, path: str) -> Problem:
+    message = (
+        f"{checked.qualified_name} could not be analysed, its hovers and checks are missing: "
+        f"{checked.failure}. This is a bug in tilelang-lsp, not in your kernel."
+    )
+    return Problem(
+        "analysis-failed", Severity.INFO, message, Span(path, checked.line, 1, checked.line + 1, 1)
+    )
+
+
+def carry_problem(problem: Problem, carry: Carry) -> Problem:
+    """`problem` with all its places carried along."""
+    return replace(
+        problem,
+        span=carry(problem.span),
+        related=tuple(replace(r, span=carry(r.span)) for r in problem.related),
+        fixes=tuple(
+            replace(f, edits=tuple(replace(e, span=carry(e.span)) for e in f.edits)) for f in problem.fixes
+        ),
+    )
+
+
+def carry_facts(facts: KernelFacts, carry: Carry) -> KernelFacts:
+    """`facts` with all their places carried along."""
+    return replace(
+        facts,
+        span=carry(facts.span),
+        name_span=carry(facts.name_span),
+        buffers=tuple(replace(b, span=carry(b.span), name_span=carry(b.name_span)) for b in facts.buffers),
+        uses=tuple(replace(u, span=carry(u.span)) for u in facts.uses),
+        ops=tuple(replace(o, span=carry(o.span), callee_span=carry(o.callee_span)) for o in facts.ops),
+        loops=tuple(replace(x, span=carry(x.span)) for x in facts.loops),
+        launch=replace(facts.launch, span=carry(facts.launch.span)) if facts.launch else None,
+    )

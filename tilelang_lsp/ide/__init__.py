@@ -1,0 +1,1 @@
+"""What the editor shows, one file per feature: kernel facts and text in, plain data out."""

@@ -1,0 +1,37 @@
+"""Numbers and sizes as every feature writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilelang.facts.kernel_facts import KernelFacts, Size
+
+
+def byte_text(n_bytes: int) -> str:
+    """`512 B`, `8 KiB`, `1.5 MiB`."""
+    if n_bytes < 1024:
+        return f"{n_bytes} B"
+    kib = n_bytes / 1024
+    return f"{kib:.4g} KiB" if kib < 1024 else f"{kib / 1024:.4g} MiB"
+
+
+def shape_text(shape: Sequence[Size]) -> str:
+    return "×".join(str(s) if isinstance(s, int) or s.isidentifier() else f"({s})" for s in shape)
+
+
+def specialisation_text(facts: KernelFacts) -> str:
+    """`block_M=128, block_N=128`; "" where nothing was chosen."""
+    return ", ".join(f"{name}={value}" for name, value in facts.specialisation)
+
+
+def shared_memory_text(facts: KernelFacts) -> str | None:
+    """`shared memory 48 KiB of 227 KiB`; None where sizes are symbolic."""
+    if facts.shared_bytes is None:
+        return None
+    if facts.shared_limit is None:
+        return f"shared memory {byte_text(facts.shared_bytes)}"
+    return f"shared memory {byte_text(facts.shared_bytes)} of {byte_text(facts.shared_limit)}"
+
+
+def quantity(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,1 @@
+"""The run process: a script for the user's interpreter, and the server's side of it."""

@@ -1,0 +1,462 @@
+"""The language server: every request is registered here, and answered by a session and `ide/`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import functools
+import importlib.metadata
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+from pygls.lsp.server import LanguageServer
+
+from tilelang.diagnostics.problem import Edit
+from tilelang.diagnostics.span import Span
+from tilelang.facts.reports import RunResult
+from tilelang_lsp.documents.document import Document
+from tilelang_lsp.documents.line_index import Encoding, LineIndex
+from tilelang_lsp.engine.client import ANALYSIS_COMMAND, AnalysisClient
+from tilelang_lsp.ide import navigation
+from tilelang_lsp.ide import preview as previews
+from tilelang_lsp.ide.hover import hover
+from tilelang_lsp.ide.inlay_hints import inlay_hints
+from tilelang_lsp.ide.quick_fixes import quick_fixes
+from tilelang_lsp.ide.run_report import one_line
+from tilelang_lsp.ide.semantic_tokens import semantic_tokens
+from tilelang_lsp.ide.symbols import symbols
+from tilelang_lsp.protocol import custom, from_lsp
+from tilelang_lsp.protocol.capabilities import ClientFeatures
+from tilelang_lsp.protocol.editor import Editor
+from tilelang_lsp.protocol.to_lsp import TOKEN_LEGEND, ToLsp
+from tilelang_lsp.protocol.wire import TileLangProtocol, work_done_token
+from tilelang_lsp.session import OpenFile, PreviewFailed, Session
+
+log = logging.getLogger("tilelang_lsp")
+
+Result = TypeVar("Result")
+Handler = Callable[..., Awaitable[Any]]
+
+
+class TileLangServer(LanguageServer):
+    """The pygls server and its state. `session` and `editor` exist from `initialize` on."""
+
+    session: Session
+    editor: Editor
+
+    def __init__(self, analysis_command: Sequence[str] = ANALYSIS_COMMAND) -> None:
+        # The reader of stdin occupies one thread of the pool for good; nothing else uses it.
+        super().__init__("tilelang-lsp", _version(), protocol_cls=TileLangProtocol, max_workers=2)
+        self.analysis = AnalysisClient(analysis_command)
+        self._told_unavailable = False
+        _register_lifecycle(self)
+        _register_documents(self)
+        _register_features(self)
+        _register_navigation(self)
+        _register_generated_source(self)
+        _register_runs(self)
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        log.error("%s: %s", getattr(source, "__name__", source), error)  # pygls would pop up a message box
+
+    @property
+    def encoding(self) -> Encoding:
+        kind = self.server_capabilities.position_encoding
+        return {"utf-8": "utf-8", "utf-32": "utf-32"}.get(str(getattr(kind, "value", kind)), "utf-16")  # type: ignore[return-value]
+
+    def begin(self, params: types.InitializeParams) -> None:
+        """Make session and editor for this client."""
+        self.editor = Editor(self, ClientFeatures.of(params.capabilities))
+        self.session = Session(self.analysis, self._on_answer, self._on_preview_changed, self._on_unavailable)
+        self.configure(params.initialization_options)
+
+    def configure(self, options: Any) -> None:
+        self.session.settings, complaints = self.session.settings.updated(custom.plain(options))
+        level = {"messages": logging.INFO, "verbose": logging.DEBUG}.get(
+            self.session.settings.trace, logging.WARNING
+        )
+        log.setLevel(level)
+        for complaint in complaints:
+            self.editor.show_message(complaint, types.MessageType.Warning)
+
+    def file(self, uri: str) -> OpenFile:
+        """Raises JsonRpcInvalidParams for a document that is not open."""
+        file = self.session.files.get(uri)
+        if file is None:
+            raise JsonRpcInvalidParams(f"{uri} is not open")
+        return file
+
+    def to_lsp(self, file: OpenFile) -> ToLsp:
+        document = file.document
+        return ToLsp(document.uri, document.path, document.index, self.encoding, self._index_of)
+
+    def diagnostics(self, file: OpenFile) -> list[types.Diagnostic]:
+        to_lsp = self.to_lsp(file)
+        return [to_lsp.diagnostic(p) for p in self.session.problems(file)]
+
+    def _index_of(self, path: str) -> LineIndex | None:
+        file = self.session.file_at(path)
+        return file.document.index if file else None
+
+    def _on_answer(self, file: OpenFile, was_stale: bool) -> None:
+        if not self.editor.features.pull_diagnostics:
+            self.publish(file)
+        if was_stale:
+            self.refresh_all()
+
+    def publish(self, file: OpenFile) -> None:
+        self.editor.publish(file.document.uri, self.diagnostics(file), file.document.version)
+
+    def refresh_all(self) -> None:
+        self.editor.refresh_diagnostics()
+        self.editor.refresh_lenses()
+        self.editor.refresh_hints()
+        self.editor.refresh_tokens()
+
+    def _on_preview_changed(self, uri: str) -> None:
+        self.editor.refresh_preview(uri, self.session.settings.generated_source_changed)
+
+    def _on_unavailable(self, message: str) -> None:
+        if not self._told_unavailable:
+            self._told_unavailable = True
+            self.editor.show_message(message, types.MessageType.Error)
+
+
+def _guarded(
+    server: TileLangServer, scope: str, otherwise: Callable[[], Any]
+) -> Callable[[Handler], Handler]:
+    """Keep one feature's bugs to itself: log them, answer with `otherwise()`."""
+
+    def wrap(handler: Handler) -> Handler:
+        @functools.wraps(handler)
+        async def guarded(*args: Any) -> Any:
+            try:
+                return await handler(*args)
+            except JsonRpcException:
+                raise
+            except Exception:  # the guard is what keeps the other features alive
+                log.exception("%s failed", scope)
+                server.editor.log(f"{scope} failed; the log of the language server says why")
+                return otherwise()
+
+        # pygls looks at the signature; functools.wraps would show it the one of `handler`, which is the same.
+        return guarded
+
+    return wrap
+
+
+def _nothing() -> None:
+    return None
+
+
+def _register_lifecycle(server: TileLangServer) -> None:
+    @server.feature(types.INITIALIZE)
+    def initialize(params: types.InitializeParams) -> None:
+        server.begin(params)
+
+    @server.feature(types.INITIALIZED)
+    @_guarded(server, "start", _nothing)
+    async def initialized(params: types.InitializedParams) -> None:
+        server.analysis.start()
+        await _pull_configuration(server)
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    @_guarded(server, "configuration", _nothing)
+    async def configuration_changed(params: types.DidChangeConfigurationParams) -> None:
+        sent = custom.plain(params.settings)
+        if isinstance(sent, dict) and isinstance(sent.get("tilelang"), dict):
+            server.configure(sent["tilelang"])
+            server.session.recheck_all()
+            server.refresh_all()
+        else:
+            await _pull_configuration(server)
+
+    @server.feature(types.SHUTDOWN)
+    @_guarded(server, "shutdown", _nothing)
+    async def shutdown(*args: Any) -> None:
+        await server.analysis.stop()
+
+
+async def _pull_configuration(server: TileLangServer) -> None:
+    before = server.session.settings
+    server.configure(await server.editor.configuration())
+    if server.session.settings != before:
+        server.session.recheck_all()
+        server.refresh_all()
+
+
+def _register_documents(server: TileLangServer) -> None:
+    # Synchronous on purpose: texts change in the order in which the client says so.
+
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    def did_open(params: types.DidOpenTextDocumentParams) -> None:
+        item = params.text_document
+        server.session.open(Document(item.uri, from_lsp.file_path(item.uri), item.version, item.text))
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    def did_change(params: types.DidChangeTextDocumentParams) -> None:
+        file = server.session.files.get(params.text_document.uri)
+        if file is not None:
+            from_lsp.apply_changes(file.document, params.content_changes, server.encoding)
+            file.document.version = params.text_document.version
+            server.session.changed(file)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    def did_close(params: types.DidCloseTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        server.session.close(uri)
+        if not server.editor.features.pull_diagnostics:
+            server.editor.publish(uri, [], None)
+
+
+def _register_features(server: TileLangServer) -> None:
+    session_of = lambda: server.session  # noqa: E731 - it does not exist yet when features are registered
+
+    @server.feature(
+        types.TEXT_DOCUMENT_DIAGNOSTIC,
+        types.DiagnosticOptions(
+            identifier="tilelang", inter_file_dependencies=True, workspace_diagnostics=False
+        ),
+    )
+    @_guarded(server, "diagnostics", lambda: types.RelatedFullDocumentDiagnosticReport(items=[]))
+    async def diagnostic(params: types.DocumentDiagnosticParams) -> Any:
+        file = server.session.files.get(params.text_document.uri)
+        if file is None:
+            return types.RelatedFullDocumentDiagnosticReport(items=[])
+        # Without refreshes this answer is the last one the client gets for this text.
+        await server.session.settle(file, None if server.editor.features.refresh_diagnostics else 30.0)
+        return types.RelatedFullDocumentDiagnosticReport(items=server.diagnostics(file))
+
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    @_guarded(server, "hover", _nothing)
+    async def text_hover(params: types.HoverParams) -> types.Hover | None:
+        file = server.file(params.text_document.uri)
+        if file.answer is None:
+            await session_of().settle(file)
+        place = from_lsp.place(file.document.index, params.position, server.encoding)
+        found = hover(server.session.kernels(file), file.document.index, *place)
+        return server.to_lsp(file).hover(found) if found else None
+
+    @server.feature(types.TEXT_DOCUMENT_INLAY_HINT, types.InlayHintOptions(resolve_provider=False))
+    @_guarded(server, "inlay hints", list)
+    async def hints(params: types.InlayHintParams) -> list[types.InlayHint]:
+        file = server.file(params.text_document.uri)
+        await server.session.settle(file)
+        first, last = params.range.start.line + 1, params.range.end.line + 1
+        to_lsp = server.to_lsp(file)
+        return [to_lsp.inlay_hint(h) for h in inlay_hints(server.session.kernels(file), first, last)]
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    @_guarded(server, "lenses", list)
+    async def code_lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
+        file = server.file(params.text_document.uri)
+        await server.session.settle(file)
+        to_lsp, client = server.to_lsp(file), server.session.settings.preview == "client"
+        return [to_lsp.lens(lens, client) for lens in server.session.lenses(file)]
+
+    @server.feature(
+        types.TEXT_DOCUMENT_CODE_ACTION,
+        types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
+    )
+    @_guarded(server, "quick fixes", list)
+    async def code_actions(params: types.CodeActionParams) -> list[types.CodeAction]:
+        file = server.file(params.text_document.uri)
+        await server.session.settle(file)
+        span = from_lsp.span(file.document, params.range, server.encoding)
+        fixes = quick_fixes(server.session.problems(file), file.document.index, span)
+        to_lsp = server.to_lsp(file)
+        return [to_lsp.code_action(fix, file.document.version) for fix in fixes]
+
+    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    @_guarded(server, "symbols", list)
+    async def document_symbols(params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+        file = server.file(params.text_document.uri)
+        await server.session.settle(file)
+        to_lsp = server.to_lsp(file)
+        return [to_lsp.symbol(s) for s in symbols(server.session.kernels(file))]
+
+    @server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, TOKEN_LEGEND)
+    @_guarded(server, "semantic tokens", lambda: types.SemanticTokens([]))
+    async def tokens(params: types.SemanticTokensParams) -> types.SemanticTokens:
+        file = server.file(params.text_document.uri)
+        await server.session.settle(file)
+        return server.to_lsp(file).semantic_tokens(semantic_tokens(server.session.kernels(file)))
+
+
+def _register_navigation(server: TileLangServer) -> None:
+    def look(params: Any) -> tuple[OpenFile, tuple[int, int]]:
+        file = server.file(params.text_document.uri)
+        return file, from_lsp.place(file.document.index, params.position, server.encoding)
+
+    @server.feature(types.TEXT_DOCUMENT_DEFINITION)
+    @_guarded(server, "definition", _nothing)
+    async def definition(params: types.DefinitionParams) -> types.Location | None:
+        file, place = look(params)
+        found = navigation.definition(server.session.kernels(file), *place)
+        return server.to_lsp(file).location(found) if found else None
+
+    @server.feature(types.TEXT_DOCUMENT_REFERENCES)
+    @_guarded(server, "references", list)
+    async def references(params: types.ReferenceParams) -> list[types.Location]:
+        file, place = look(params)
+        to_lsp = server.to_lsp(file)
+        found = navigation.references(server.session.kernels(file), *place)
+        return [to_lsp.location(s) for s in (found if params.context.include_declaration else found[1:])]
+
+    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
+    @_guarded(server, "highlights", list)
+    async def highlights(params: types.DocumentHighlightParams) -> list[types.DocumentHighlight]:
+        file, place = look(params)
+        to_lsp = server.to_lsp(file)
+        found = navigation.references(server.session.kernels(file), *place)
+        return [types.DocumentHighlight(to_lsp.range(s)) for s in found]
+
+    @server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)
+    @_guarded(server, "rename", _nothing)
+    async def prepare_rename(params: types.PrepareRenameParams) -> types.Range | None:
+        file, place = look(params)
+        found = navigation.renameable(server.session.kernels(file), *place)
+        return server.to_lsp(file).range(found) if found else None
+
+    @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
+    @_guarded(server, "rename", _nothing)
+    async def rename(params: types.RenameParams) -> types.WorkspaceEdit | None:
+        file, place = look(params)
+        if not params.new_name.isidentifier():
+            raise JsonRpcInvalidParams(f"{params.new_name!r} is no Python name")
+        # Only what analysis has seen in this very text is certain to be all of them.
+        await server.session.settle(file)
+        kernels = server.session.kernels(file)
+        if not file.is_current or navigation.renameable(kernels, *place) is None:
+            return None
+        edits = [Edit(span, params.new_name) for span in _unique(navigation.references(kernels, *place))]
+        return server.to_lsp(file).workspace_edit(edits, file.document.version)
+
+
+def _unique(spans: list[Span]) -> list[Span]:
+    return list(dict.fromkeys(spans))
+
+
+def _register_generated_source(server: TileLangServer) -> None:
+    @server.feature(custom.GENERATED_SOURCE)
+    @_guarded(
+        server, "generated source", lambda: {"error": "internal error, see the log of the language server"}
+    )
+    async def generated_source(params: Any) -> dict[str, Any]:
+        try:
+            address, version = _address(server, custom.plain(params))
+            made = await server.session.generate(address)
+        except (PreviewFailed, ValueError) as error:
+            return {"error": str(error)}
+        return {
+            "uri": address.uri,
+            "kernel": address.kernel,
+            "target": address.target,
+            "languageId": previews.language_id(address.target),
+            "text": made.text,
+            "lineMap": list(made.line_map),
+            "version": version,
+        }
+
+    @server.feature(types.WORKSPACE_TEXT_DOCUMENT_CONTENT)
+    async def content(params: types.TextDocumentContentParams) -> types.TextDocumentContentResult:
+        try:
+            address = previews.parse_preview_uri(params.uri)
+        except ValueError as error:
+            raise JsonRpcInvalidParams(str(error)) from error
+        return types.TextDocumentContentResult((await server.session.show(address)).text)
+
+    @server.command(custom.SHOW_GENERATED_SOURCE)
+    async def show_generated_source(argument: Any) -> dict[str, Any]:
+        try:
+            address, _ = _address(server, custom.plain(argument))
+        except ValueError as error:
+            return {"error": str(error)}
+        shown = await server.editor.show_document(address.uri)
+        return {"uri": address.uri, "shown": shown}
+
+
+def _address(server: TileLangServer, data: Any) -> tuple[previews.PreviewAddress, int | None]:
+    """The document that parameters name, and the version of the Python text. Raises ValueError."""
+    in_document = isinstance(data, dict) and "textDocument" in data
+    uri = custom.text_field(data, *(("textDocument", "uri") if in_document else ("uri",)))
+    kernel, target = custom.text_field(data, "kernel"), custom.text_field(data, "target")
+    if target not in previews.TARGETS:
+        raise ValueError(f"there is no target {target!r}: expected one of {', '.join(previews.TARGETS)}")
+    file = server.session.files.get(uri)
+    path = file.document.path if file else from_lsp.file_path(uri)
+    return previews.PreviewAddress(path, kernel, target), file.document.version if file else None
+
+
+def _register_runs(server: TileLangServer) -> None:
+    @server.command(custom.RUN_AND_ASSERT)
+    async def run_and_assert(argument: Any) -> dict[str, Any]:
+        data = custom.plain(argument)
+        uri, kernel = custom.text_field(data, "uri"), custom.text_field(data, "kernel")
+        file = server.file(uri)
+        result = await _run(server, file, kernel)
+        kind = types.MessageType.Info if result.passed else types.MessageType.Error
+        server.editor.show_message(one_line(result), kind)
+        if server.session.settings.run_finished:
+            server.editor.run_finished(result)
+        server.editor.refresh_lenses()
+        if server.editor.features.pull_diagnostics:
+            server.editor.refresh_diagnostics()
+        else:
+            server.publish(file)
+        return result.to_json()
+
+
+async def _run(server: TileLangServer, file: OpenFile, kernel: str) -> RunResult:
+    """Run with progress; the button of the progress ends it with a result that says so."""
+    running: list[asyncio.Task[RunResult]] = []
+    loop = asyncio.get_running_loop()
+
+    def cancel() -> None:
+        for task in running:
+            loop.call_soon_threadsafe(task.cancel)
+
+    async with server.editor.progress(f"Running {kernel}", work_done_token.get(), cancel) as report:
+        task = asyncio.ensure_future(server.session.run(file, kernel, report))
+        running.append(task)
+        try:
+            await asyncio.wait({task})
+        finally:
+            task.cancel()  # the request itself was cancelled; nothing happens to a task that is done
+            running.clear()
+        if task.cancelled():
+            return RunResult(kernel, False, "none", None, error="the run was cancelled")
+        return task.result()
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("tilelang-lsp")
+    except importlib.metadata.PackageNotFoundError:
+        return "0 (not installed)"
+
+
+def main(arguments: Sequence[str] | None = None, analysis_command: Sequence[str] = ANALYSIS_COMMAND) -> None:
+    """The command `tilelang-lsp`."""
+    parser = argparse.ArgumentParser("tilelang-lsp", description="Language server for TileLang kernels.")
+    parser.add_argument("--tcp", action="store_true", help="listen on a port instead of stdio, for debugging")
+    parser.add_argument("--port", type=int, default=2087, help="port on the loopback interface (2087)")
+    parser.add_argument("--stdio", action="store_true", help="the default; editors like to say it")
+    parser.add_argument("--version", action="version", version=_version())
+    options = parser.parse_args(arguments)
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+    )
+    server = TileLangServer(analysis_command)
+    if options.tcp:
+        server.start_tcp("127.0.0.1", options.port)
+    else:
+        server.start_io()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,385 @@
+"""One editor's session: open files, what is known of them, previews and runs. No protocol types here.
+
+A keystroke's life: the document is edited, and a check of the whole text starts in the analysis process,
+giving up the one before; that process computes only what its memo lacks; the answer replaces the last one.
+Until then, and while the text is broken, what is shown is the last good answer, carried by the edits since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+import tokenize
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tilelang.diagnostics.problem import Problem
+from tilelang.facts.kernel_facts import KernelFacts
+from tilelang.facts.reports import RunResult
+from tilelang_lsp.documents.document import Document
+from tilelang_lsp.documents.kernel_discovery import KernelSlice
+from tilelang_lsp.documents.syntax_errors import syntax_problem
+from tilelang_lsp.engine.answers import FileAnswer, KernelAnswer, file_answer
+from tilelang_lsp.engine.client import AnalysisClient, AnalysisFailed, AnalysisUnavailable
+from tilelang_lsp.engine.messages import CheckRequest, GenerateRequest
+from tilelang_lsp.ide import preview as previews
+from tilelang_lsp.ide.diagnostics import diagnostics
+from tilelang_lsp.ide.lenses import Lens, lenses
+from tilelang_lsp.ide.run_report import run_problem
+from tilelang_lsp.ide.wording import specialisation_text
+from tilelang_lsp.runner import client as runner
+from tilelang_lsp.settings import Settings
+
+log = logging.getLogger(__name__)
+
+# How long a request may wait for the analysis of the text as it is now; then it gets what is known.
+SETTLE_S = 10.0
+# While the analysis process is still importing the compiler.
+SETTLE_AT_START_S = 0.3
+
+
+class PreviewFailed(Exception):
+    """There is no source to show; the message says why."""
+
+
+@dataclass
+class _Run:
+    """The last run of a kernel, and a fingerprint of the text that was run."""
+
+    fingerprint: str
+    result: RunResult
+
+
+@dataclass
+class _ShownPreview:
+    """A generated document the client has open: what it was generated from, and the text it shows."""
+
+    memo_key: str
+    preview: previews.Preview
+
+
+@dataclass
+class OpenFile:
+    """An open document and everything known about it."""
+
+    document: Document
+    answer: FileAnswer | None = None
+    unavailable: bool = False  # no analysis can be had of this revision
+    check: asyncio.Task[None] | None = None
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    stale: bool = False  # the client got answers that a finished check will change
+    runs: dict[str, _Run] = field(default_factory=dict)
+    previews: dict[str, _ShownPreview] = field(default_factory=dict)
+    facts: tuple[int, FileAnswer | None, list[KernelFacts]] | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the answer is about the text as it is now."""
+        return self.answer is not None and self.answer.revision == self.document.revision
+
+
+class Session:
+    """All state of the server. `on_answer(file, was_stale)` is called whenever more is known about a file."""
+
+    def __init__(
+        self,
+        analysis: AnalysisClient,
+        on_answer: Callable[[OpenFile, bool], None],
+        on_preview_changed: Callable[[str], None],
+        on_unavailable: Callable[[str], None],
+    ) -> None:
+        self.settings = Settings()
+        self.files: dict[str, OpenFile] = {}
+        self._analysis = analysis
+        self._on_answer = on_answer
+        self._on_preview_changed = on_preview_changed
+        self._on_unavailable = on_unavailable
+        self._run_lock = asyncio.Lock()
+
+    # --- documents
+
+    def open(self, document: Document) -> OpenFile:
+        file = OpenFile(document)
+        self.files[document.uri] = file
+        self._start_check(file)
+        return file
+
+    def changed(self, file: OpenFile) -> None:
+        """To be called after the document of `file` was edited."""
+        self._start_check(file)
+
+    def close(self, uri: str) -> None:
+        file = self.files.pop(uri, None)
+        if file is not None and file.check is not None:
+            file.check.cancel()
+
+    def file_at(self, path: str) -> OpenFile | None:
+        return next((f for f in self.files.values() if f.document.path == path), None)
+
+    def recheck_all(self) -> None:
+        """Ask everything again, after settings have changed."""
+        for file in self.files.values():
+            if file.answer is not None:
+                file.answer = FileAnswer(-1, file.answer.kernels, file.answer.problems)
+            self._start_check(file)
+
+    # --- analysis
+
+    def _start_check(self, file: OpenFile) -> None:
+        if file.check is not None:
+            file.check.cancel()
+        file.settled.clear()
+        file.unavailable = False
+        if "tilelang" not in file.document.text:
+            # Not a file of ours: its syntax errors are told by the Python server beside us.
+            self._take(file, FileAnswer(file.document.revision, (), ()))
+            return
+        file.check = asyncio.ensure_future(self._check(file))
+
+    async def _check(self, file: OpenFile) -> None:
+        document = file.document
+        revision = document.revision
+        last = self._carried(file)
+        request = CheckRequest(
+            document.path,
+            document.text,
+            self.settings.target,
+            self.settings.specialize,
+            known=tuple(last.reports()) if last else (),
+        )
+        started = time.perf_counter()
+        try:
+            answer = await self._analysis.check(request)
+        except AnalysisFailed as error:
+            log.warning("no analysis of %s: %s", document.path, error)
+            file.unavailable = True
+            file.settled.set()
+            if isinstance(error, AnalysisUnavailable):
+                self._on_unavailable(str(error))
+            self._on_answer(file, file.stale)
+            return
+        if revision == document.revision:
+            log.debug("checked %s in %.0f ms", document.path, 1000 * (time.perf_counter() - started))
+            self._take(file, file_answer(answer, document.path, revision, last))
+
+    def _take(self, file: OpenFile, answer: FileAnswer) -> None:
+        file.answer = answer
+        file.settled.set()
+        was_stale, file.stale = file.stale, False
+        self._on_answer(file, was_stale)
+        self._look_after_previews(file)
+
+    def _carried(self, file: OpenFile) -> FileAnswer | None:
+        """The last answer, carried to the text as it is now."""
+        if file.answer is None:
+            return None
+        if file.answer.revision < 0:
+            return file.answer
+        edits = file.document.edits_since(file.answer.revision)
+        return None if edits is None else file.answer.carried(edits, file.document.revision)
+
+    async def settle(self, file: OpenFile, limit_s: float | None = None) -> bool:
+        """Wait until what is known is about the text as it is now. False when that takes too long."""
+        if limit_s is None:
+            limit_s = SETTLE_S if self._analysis.ready else SETTLE_AT_START_S
+        deadline = time.monotonic() + limit_s
+        while not file.is_current and not file.unavailable:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                file.stale = True
+                return False
+            try:
+                await asyncio.wait_for(file.settled.wait(), remaining)
+            except asyncio.TimeoutError:
+                file.stale = True
+                return False
+        return file.is_current
+
+    def kernels(self, file: OpenFile) -> list[KernelFacts]:
+        """The facts of all kernels, where they stand now."""
+        revision = file.document.revision
+        if file.facts is None or file.facts[0] != revision or file.facts[1] is not file.answer:
+            answer = self._carried(file)
+            facts = [k.facts() for k in answer.kernels] if answer else []
+            file.facts = (revision, file.answer, facts)
+        return file.facts[2]
+
+    def problems(self, file: OpenFile) -> list[Problem]:
+        """Everything that is wrong with the file now."""
+        answer = self._carried(file)
+        found = [*answer.problems, *(p for k in answer.kernels for p in k.problems())] if answer else []
+        if not file.is_current:
+            # Syntax errors of an older text would only get in the way of typing; those of this one are cheap.
+            found = [p for p in found if p.rule != "syntax"]
+            problem = syntax_problem(file.document.path, file.document.text)
+            found += [problem] if problem and "tilelang" in file.document.text else []
+        return diagnostics(found, self._run_problems(file))
+
+    # --- lenses and runs
+
+    def lenses(self, file: OpenFile) -> list[Lens]:
+        """The lenses of every kernel, also of kernels that nothing is known of yet."""
+        facts = self.kernels(file)
+        found: list[Lens] = []
+        for kernel in file.document.kernels():
+            known = _facts_of(file.document, kernel, facts)
+            name = known.qualified_name if known else kernel.qualified_name
+            run = file.runs.get(name)
+            last = run.result if run and run.fingerprint == _fingerprint(file.document, kernel) else None
+            found.extend(lenses(file.document.span(kernel.start, kernel.end), name, known, last))
+        return found
+
+    async def run(self, file: OpenFile, kernel_name: str, report: Callable[[str], None]) -> RunResult:
+        """Run & assert one kernel as it stands in the editor. Cancel the awaiting task to end it."""
+        if not self.settings.trusted:
+            return _no_run(
+                kernel_name,
+                "this workspace is not trusted, and a run executes its code: trust it to run kernels.",
+            )
+        report("waiting for the analysis")
+        await self.settle(file, SETTLE_S)
+        document = file.document
+        facts = _named(self.kernels(file), kernel_name)
+        kernel = next((k for k in document.kernels() if facts and _is_of(document, k, facts)), None)
+        if facts is None or kernel is None:
+            known = ", ".join(f.qualified_name for f in self.kernels(file)) or "none"
+            return _no_run(kernel_name, f"{document.path} has no kernel {kernel_name} (known: {known})")
+        if file.answer is not None and file.answer.broken:
+            first = next(iter(file.answer.problems))
+            return _no_run(facts.qualified_name, f"line {first.span.line}: {first.message}")
+        fingerprint = _fingerprint(document, kernel)
+        request = runner.RunRequest(
+            path=document.path,
+            text=document.text,
+            facts=facts,
+            kernel_text=_with_comments_above(document, kernel),
+            interpreter=self.settings.interpreter,
+            timeout_s=self.settings.run_timeout_s,
+        )
+        # One at a time: two runs would measure each other.
+        async with self._run_lock:
+            result = await runner.run(request, report)
+        file.runs[facts.qualified_name] = _Run(fingerprint, result)
+        return result
+
+    def _run_problems(self, file: OpenFile) -> list[Problem]:
+        """The diagnostics of runs that failed, for kernels that have not been edited since."""
+        found: list[Problem] = []
+        facts = self.kernels(file)
+        for kernel in file.document.kernels():
+            known = _facts_of(file.document, kernel, facts)
+            run = file.runs.get(known.qualified_name if known else kernel.qualified_name)
+            if run is not None and run.fingerprint == _fingerprint(file.document, kernel):
+                problem = run_problem(run.result, file.document.span(kernel.name_start, kernel.name_end))
+                found += [problem] if problem else []
+        return found
+
+    # --- previews
+
+    async def generate(self, address: previews.PreviewAddress) -> previews.Preview:
+        """The generated source of a kernel as it stands in the editor, else on disk. Raises PreviewFailed."""
+        if address.target not in previews.TARGETS:
+            known = ", ".join(previews.TARGETS)
+            raise PreviewFailed(f"there is no target {address.target!r}: expected one of {known}")
+        file = self.file_at(address.path)
+        text = file.document.text if file else _read(address.path)
+        short_name = address.kernel.rpartition(".")[2]
+        request = GenerateRequest(
+            address.path,
+            text,
+            address.kernel,
+            previews.target_spec(address.target, self.settings.target),
+            self.settings.choice(address.kernel, short_name),
+        )
+        try:
+            answer = await self._analysis.generate(request)
+        except AnalysisFailed as error:
+            raise PreviewFailed(str(error)) from error
+        if answer.source is None:
+            raise PreviewFailed(answer.message or previews.problems_text(answer.problems))
+        facts = _named(self.kernels(file), address.kernel) if file else None
+        return previews.preview(answer.source, specialisation_text(facts) if facts else "")
+
+    async def show(self, address: previews.PreviewAddress) -> previews.Preview:
+        """A generated document for the editor: never fails, but says why there is nothing to see."""
+        file = self.file_at(address.path)
+        if file is not None:
+            await self.settle(file)
+        shown = file.previews.get(address.uri) if file else None
+        try:
+            made = await self.generate(address)
+        except PreviewFailed as error:
+            if shown is not None and file is not None and file.answer is not None and file.answer.broken:
+                return previews.outdated_preview(shown.preview, address, str(error).splitlines()[0])
+            made = previews.failed_preview(address, str(error))
+        if file is not None:
+            kernel = self._kernel_answer(file, address.kernel)
+            file.previews[address.uri] = _ShownPreview(kernel.memo_key if kernel else "", made)
+        return made
+
+    def _kernel_answer(self, file: OpenFile, name: str) -> KernelAnswer | None:
+        kernels = file.answer.kernels if file.answer else ()
+        return next((k for k in kernels if name in (k.qualified_name, k.report.facts.name)), None)
+
+    def _look_after_previews(self, file: OpenFile) -> None:
+        """Tell the editor which generated documents are no longer what it shows."""
+        if file.answer is None or file.answer.broken:
+            return
+        for uri, shown in file.previews.items():
+            address = previews.parse_preview_uri(uri)
+            kernel = self._kernel_answer(file, address.kernel)
+            memo_key = kernel.memo_key if kernel else ""
+            if memo_key != shown.memo_key:
+                shown.memo_key = memo_key
+                self._on_preview_changed(uri)
+
+
+def _named(kernels: list[KernelFacts], name: str) -> KernelFacts | None:
+    exact = next((f for f in kernels if f.qualified_name == name), None)
+    return exact or next((f for f in kernels if f.name == name), None)
+
+
+def _facts_of(document: Document, kernel: KernelSlice, facts: list[KernelFacts]) -> KernelFacts | None:
+    return next((f for f in facts if _is_of(document, kernel, f)), None)
+
+
+def _is_of(document: Document, kernel: KernelSlice, facts: KernelFacts) -> bool:
+    """Whether the facts are those of the kernel the parser found: the same name, or the same place."""
+    if facts.qualified_name == kernel.qualified_name:
+        return True
+    index, span = document.index, facts.name_span
+    start = index.offset(span.line - 1, span.column - 1)
+    return kernel.start <= start < kernel.end
+
+
+def _fingerprint(document: Document, kernel: KernelSlice) -> str:
+    return hashlib.sha256(document.text_of(kernel).encode("utf-8", "replace")).hexdigest()
+
+
+def _with_comments_above(document: Document, kernel: KernelSlice) -> str:
+    """The kernel's text and the comment lines directly above it."""
+    line, _ = document.index.place(kernel.start)
+    first = line
+    while first > 0 and document.index.line(first - 1).lstrip().startswith("#"):
+        first -= 1
+    return document.text[document.index.offset(first, 0) : kernel.end]
+
+
+def _no_run(kernel: str, error: str) -> RunResult:
+    return RunResult(kernel, False, "none", None, error=error)
+
+
+def _read(path: str) -> str:
+    """The text of a Python file on disk, by its own coding comment. Raises PreviewFailed."""
+    try:
+        with tokenize.open(path) as stream:
+            return stream.read()
+    except UnicodeDecodeError as error:
+        raise PreviewFailed(
+            f"{path} is not UTF-8 (byte {error.start}: 0x{error.object[error.start]:02x}). Save it as UTF-8, "
+            "or say its encoding in the first line: # -*- coding: latin-1 -*-"
+        ) from error
+    except (OSError, SyntaxError) as error:
+        raise PreviewFailed(f"cannot read {path}: {error}") from error
