@@ -1,0 +1,252 @@
+"""The `tilelang` command as people run it: what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kernels import GEMM, GEMM_LINE, WRONG_GEMM
+from tilelang.cli import config
+from tilelang.cli.main import main
+from tilelang.diagnostics.registry import RULES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _plain_terminal(monkeypatch: pytest.MonkeyPatch):
+    config._config_of_folder.cache_clear()
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.fixture
+def right(tmp_path: Path) -> Path:
+    file = tmp_path / "right.py"
+    file.write_text(GEMM, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Path:
+    file = tmp_path / "wrong.py"
+    file.write_text(WRONG_GEMM, encoding="utf-8")
+    return file
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """(exit status, standard output, standard error)."""
+    status = main([str(a) for a in arguments])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def test_check_of_a_right_kernel(capsys, right: Path):
+    assert run(capsys, "check", right) == (0, "no problems in 1 file\n", "")
+
+
+def test_check_shows_the_source_the_place_and_a_summary(capsys, wrong: Path):
+    status, out, _ = run(capsys, "check", wrong)
+    assert status == 1
+    assert out.startswith("error[gemm-shape]: ")
+    lines = out.splitlines()
+    at = next(i for i, line in enumerate(lines) if "T.gemm(A_shared, B_shared, C_local)" in line)
+    assert lines[at].startswith(f"{GEMM_LINE} | ")
+    start, end = lines[at + 1].index("^"), lines[at + 1].rindex("^") + 1
+    assert "A_shared, B_shared" in lines[at][start:end] or lines[at][start:end] in ("A_shared", "B_shared")
+    assert lines[-1] == "1 error in 1 file"
+
+
+def test_check_as_json(capsys, wrong: Path):
+    status, out, _ = run(capsys, "check", wrong, "--format", "json")
+    (found,) = json.loads(out)
+    assert status == 1
+    assert (found["path"], found["line"], found["severity"], found["code"]) == (
+        str(wrong),
+        GEMM_LINE,
+        "error",
+        "gemm-shape",
+    )
+    line = WRONG_GEMM.split("\n")[GEMM_LINE - 1]
+    assert line[found["column"] - 1 : found["end_column"] - 1] in ("A_shared", "B_shared")
+    assert found["end_line"] == found["line"] and "32" in found["message"] and "64" in found["message"]
+
+
+def test_check_as_json_of_no_problem_is_an_empty_list(capsys, right: Path):
+    assert run(capsys, "check", right, "--format", "json")[:2] == (0, "[]\n")
+
+
+def test_check_as_sarif(capsys, wrong: Path):
+    status, out, _ = run(capsys, "check", wrong, "--format", "sarif")
+    (result,) = json.loads(out)["runs"][0]["results"]
+    assert (status, result["ruleId"]) == (1, "gemm-shape")
+
+
+def test_check_walks_folders(capsys, tmp_path: Path, right: Path, wrong: Path):
+    (tmp_path / "plain.py").write_text("def f(:\n", encoding="utf-8")  # no kernel: not ours to judge
+    status, out, _ = run(capsys, "check", tmp_path)
+    assert status == 1 and out.endswith("1 error in 3 files\n")
+
+
+def test_missing_path_is_named_and_the_others_are_still_checked(capsys, wrong: Path):
+    status, out, err = run(capsys, "check", "nowhere.py", wrong)
+    assert status == 2
+    assert "error[gemm-shape]" in out
+    assert err == "tilelang check: nowhere.py: no such file or folder\n"
+
+
+def test_file_that_is_not_utf8_is_reported_and_the_others_are_still_checked(
+    capsys, tmp_path: Path, wrong: Path
+):
+    (tmp_path / "a.py").write_bytes(b"import tilelang\nname = '\xe9'\n")
+    status, out, _ = run(capsys, "check", tmp_path, "--format", "json")
+    assert status == 1
+    assert [(p["code"], p["line"]) for p in json.loads(out)] == [
+        ("unreadable-file", 2),
+        ("gemm-shape", GEMM_LINE),
+    ]
+
+
+def test_half_typed_file(capsys, tmp_path: Path):
+    (tmp_path / "k.py").write_text(GEMM + "\ndef g(:\n", encoding="utf-8")
+    status, out, _ = run(capsys, "check", tmp_path, "--format", "json")
+    assert status == 1
+    assert [(p["code"], p["line"]) for p in json.loads(out)] == [("syntax-error", GEMM.count("\n") + 2)]
+
+
+def test_ignore_comment_silences_and_an_unused_one_is_reported(capsys, tmp_path: Path):
+    call = "T.gemm(A_shared, B_shared, C_local)"
+    silenced = WRONG_GEMM.replace(call, f"{call}  # tilelang: ignore[gemm-shape]")
+    (tmp_path / "k.py").write_text(silenced, encoding="utf-8")
+    assert run(capsys, "check", tmp_path)[:2] == (0, "no problems in 1 file\n")
+    (tmp_path / "k.py").write_text(GEMM.replace(call, f"{call}  # tilelang: ignore[gemm-shape]"), "utf-8")
+    status, out, _ = run(capsys, "check", tmp_path, "--format", "json")
+    assert (status, [(p["code"], p["line"]) for p in json.loads(out)]) == (0, [("unused-ignore", GEMM_LINE)])
+
+
+def test_project_settings_ignore_a_rule(capsys, tmp_path: Path, wrong: Path):
+    (tmp_path / "pyproject.toml").write_text("[tool.tilelang]\nignore = ['gemm-shape']\n", encoding="utf-8")
+    assert run(capsys, "check", wrong)[:2] == (0, "no problems in 1 file\n")
+
+
+def test_wrong_project_settings_are_a_usage_error(capsys, tmp_path: Path, wrong: Path):
+    (tmp_path / "pyproject.toml").write_text("[tool.tilelang]\nignor = []\n", encoding="utf-8")
+    status, _, err = run(capsys, "check", wrong)
+    assert status == 2 and "no key 'ignor'" in err
+
+
+@pytest.mark.parametrize("command", ["check", "compile"])
+def test_nothing_of_the_file_is_executed(capsys, tmp_path: Path, command: str):
+    mark = tmp_path / "mark"
+    file = tmp_path / "k.py"
+    file.write_text(f"open({str(mark)!r}, 'w').close()\n{GEMM}", encoding="utf-8")
+    status, _, _ = run(capsys, command, file if command == "check" else f"{file}::matmul")
+    assert status == 0 and not mark.exists()
+
+
+def test_compile_prints_cuda(capsys, right: Path):
+    status, out, err = run(capsys, "compile", f"{right}::matmul", "--target", "cuda:sm_80")
+    assert (status, err) == (0, "")
+    assert "__global__" in out and "mma.sync" in out and "A_shared" in out
+
+
+def test_compile_to_a_file_with_the_only_kernel_and_a_choice(capsys, tmp_path: Path, right: Path):
+    first, second = tmp_path / "first.cu", tmp_path / "second.cu"
+    assert run(capsys, "compile", right, "-o", first) == (0, "", "")
+    assert run(capsys, "compile", right, "-D", "block_M=128", "-o", second) == (0, "", "")
+    assert "__global__" in first.read_text() and first.read_text() != second.read_text()
+
+
+@pytest.mark.parametrize(("target", "word"), [("hip:gfx942", "__global__"), ("metal", "kernel void")])
+def test_compile_for_other_targets(capsys, right: Path, target: str, word: str):
+    status, out, _ = run(capsys, "compile", right, "--target", target)
+    assert status == 0 and word in out
+
+
+def test_compile_of_a_wrong_kernel_shows_its_problems(capsys, wrong: Path):
+    status, out, err = run(capsys, "compile", wrong)
+    assert (status, out) == (1, "") and "error[gemm-shape]" in err and "^" in err
+
+
+def test_compile_of_a_kernel_that_is_not_there(capsys, right: Path):
+    status, _, err = run(capsys, "compile", f"{right}::matmull")
+    assert status == 2 and "no kernel called matmull; did you mean matmul?" in err
+
+
+def test_compile_of_a_file_without_kernels(capsys, tmp_path: Path):
+    (tmp_path / "k.py").write_text("x = 1\n", encoding="utf-8")
+    status, _, err = run(capsys, "compile", tmp_path / "k.py")
+    assert status == 2 and "has no kernel" in err
+
+
+def test_compile_into_a_folder_that_is_not_there(capsys, tmp_path: Path, right: Path):
+    status, _, err = run(capsys, "compile", right, "-o", tmp_path / "no" / "k.cu")
+    assert status == 1 and "cannot be written: No such file or directory" in err
+
+
+@pytest.mark.parametrize("arguments", [[], ["check"], ["check", "x.py", "--target", "abacus"], ["dance"]])
+def test_wrong_usage_is_status_2(capsys, arguments: list[str]):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage: tilelang" in capsys.readouterr().err
+
+
+def test_explain_prints_the_page(capsys):
+    status, out, _ = run(capsys, "explain", "gemm-shape")
+    assert status == 0
+    assert out == (ROOT / "docs" / "rules" / "gemm-shape.md").read_text(encoding="utf-8")
+
+
+def test_explain_lists_all_rules(capsys):
+    status, out, _ = run(capsys, "explain")
+    assert status == 0 and [line.split()[0] for line in out.splitlines()] == sorted(RULES)
+
+
+def test_explain_of_an_unknown_rule(capsys):
+    status, _, err = run(capsys, "explain", "gemm-shap")
+    assert status == 2 and "did you mean gemm-shape?" in err
+
+
+def test_the_module_is_the_command_and_a_closed_pipe_is_no_traceback(wrong: Path):
+    command = f"{sys.executable} -m tilelang explain | head -n 1"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.count("\n") == 1 and "Traceback" not in done.stderr
+
+
+def test_run_agrees_with_its_reference(capsys, right: Path):
+    pytest.importorskip("torch")
+    status, out, err = run(capsys, "run", f"{right}::matmul")
+    assert status == 0, err
+    assert out.startswith("matmul agrees with ref_matmul on ") and "pass" in out
+
+
+def test_run_of_a_kernel_that_computes_something_else(capsys, tmp_path: Path):
+    pytest.importorskip("torch")
+    (tmp_path / "k.py").write_text(GEMM.replace("return A @ B", "return A @ B + 1"), encoding="utf-8")
+    status, out, _ = run(capsys, "run", tmp_path / "k.py", "--format", "json")
+    result = json.loads(out)
+    assert status == 1 and result["passed"] is False and result["cases"][0]["mismatched"] > 0
+
+
+def test_run_without_a_reference_asks_for_one(capsys, tmp_path: Path):
+    pytest.importorskip("torch")
+    (tmp_path / "k.py").write_text(GEMM[: GEMM.index("def ref_matmul")], encoding="utf-8")
+    status, out, _ = run(capsys, "run", tmp_path / "k.py")
+    assert status == 1 and "reference" in out
+
+
+def test_run_that_does_not_end_is_ended(capsys, tmp_path: Path):
+    pytest.importorskip("torch")
+    (tmp_path / "k.py").write_text(GEMM + "\nwhile True:\n    pass\n", encoding="utf-8")
+    status, _, err = run(capsys, "run", tmp_path / "k.py", "--timeout", "1")
+    assert status == 1 and "did not finish within 1 s" in err
+
+
+def test_run_of_a_wrong_kernel_starts_nothing(capsys, wrong: Path):
+    status, _, err = run(capsys, "run", wrong)
+    assert status == 1 and "error[gemm-shape]" in err

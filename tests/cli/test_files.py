@@ -1,0 +1,143 @@
+"""Finding and reading files: folders, encodings, what is no Python text, and settings in pyproject.toml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tilelang.cli import config
+from tilelang.cli.config import CheckConfig, config_for
+from tilelang.cli.sources import UnreadableError, find_python_files, read_source
+from tilelang.cli.usage import UsageError, read_choice, split_kernel
+from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.span import Span
+
+
+@pytest.fixture(autouse=True)
+def _fresh_settings():
+    config._config_of_folder.cache_clear()
+
+
+def made(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("", encoding="utf-8")
+    return folder
+
+
+def test_folders_are_walked_in_order_without_caches_and_environments(tmp_path: Path):
+    made(tmp_path, "b.py", "a/z.py", "a/__pycache__/q.py", ".hidden/h.py", "venv/pyvenv.cfg", "venv/lib/v.py")
+    made(tmp_path, "notes.txt", "node_modules/n.py", "a/y.pyi")
+    assert [f.relative_to(tmp_path).as_posix() for f in find_python_files([tmp_path])] == ["b.py", "a/z.py"]
+
+
+def test_a_file_is_found_once_and_a_named_file_whatever_its_name(tmp_path: Path):
+    made(tmp_path, "a.py", "script")
+    found = list(find_python_files([tmp_path, tmp_path / "a.py", tmp_path / "script"]))
+    assert [f.name for f in found] == ["a.py", "script"]
+
+
+def test_byte_order_mark_and_line_ends_are_normalised(tmp_path: Path):
+    file = tmp_path / "k.py"
+    file.write_bytes(b"\xef\xbb\xbfx = 1\r\ny = 2\rz = 3\n")
+    assert read_source(file) == "x = 1\ny = 2\nz = 3\n"
+
+
+def test_declared_encoding_is_honoured(tmp_path: Path):
+    file = tmp_path / "k.py"
+    file.write_bytes("# -*- coding: latin-1 -*-\nname = 'é'\n".encode("latin-1"))
+    assert read_source(file).endswith("name = 'é'\n")
+
+
+@pytest.mark.parametrize(
+    ("data", "place", "said"),
+    [
+        (b"x = 1\nname = '\xe9'\n", (2, 9), "Save it as UTF-8, or declare its encoding"),
+        (b"#\n" * 4000 + b"name = '\xe9'\n", (4001, 9), "byte 0xe9 in line 4001 is not utf-8 text"),
+        (b"# coding: klingon\n", (1, 1), "unknown encoding: klingon"),
+        (b"# coding: ascii\nname = '\xe9'\n", (2, 9), "byte 0xe9 in line 2 is not ascii text"),
+        (b"\x7fELF\0\0\xff\xfe", (1, 7), "holds null bytes"),
+    ],
+)
+def test_undecodable_files_say_where_and_what_to_do(
+    tmp_path: Path, data: bytes, place: tuple[int, int], said: str
+):
+    file = tmp_path / "k.py"
+    file.write_bytes(data)
+    with pytest.raises(UnreadableError, match=said) as caught:
+        read_source(file)
+    span = caught.value.problem.span
+    assert (span.path, span.line, span.column) == (str(file), *place)
+
+
+def test_unreadable_file_says_why(tmp_path: Path):
+    with pytest.raises(UnreadableError, match="cannot be read: Is a directory"):
+        read_source(tmp_path)
+
+
+def problem(rule: str) -> Problem:
+    return Problem(rule, Severity.ERROR, "m", Span("k.py", 1, 1, 1, 2))
+
+
+def settings(folder: Path, toml: str) -> CheckConfig:
+    (folder / "pyproject.toml").write_text(toml, encoding="utf-8")
+    return config_for(made(folder, "pkg/k.py") / "pkg" / "k.py")
+
+
+def test_without_settings_everything_counts_for_sm_90(tmp_path: Path):
+    found = settings(tmp_path, "[project]\nname = 'x'\n")
+    assert found.target.name == "cuda:sm_90" and found.wants(problem("gemm-shape"))
+
+
+def test_settings_of_the_nearest_project_with_a_table(tmp_path: Path):
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "pyproject.toml").write_text("[tool.other]\n", encoding="utf-8")
+    found = settings(tmp_path, "[tool.tilelang]\ntarget = 'hip'\n")
+    assert found.target.name == "hip:gfx942"
+
+
+def test_select_and_ignore_take_rules_and_families(tmp_path: Path):
+    found = settings(tmp_path, "[tool.tilelang]\nselect = ['shape', 'gemm-scope']\nignore = ['copy-shape']\n")
+    wanted = {r: found.wants(problem(r)) for r in ("gemm-shape", "gemm-scope", "gemm-dtype", "copy-shape")}
+    assert wanted == {"gemm-shape": True, "gemm-scope": True, "gemm-dtype": False, "copy-shape": False}
+    assert found.wants(problem("syntax-error")) and found.wants(problem("unreadable-file"))
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        ("[tool.tilelang]\ntargte = 'cuda'\n", "no key 'targte'; it takes target, select and ignore"),
+        ("[tool.tilelang]\ntarget = 'abacus'\n", "unknown target 'abacus'"),
+        ("[tool.tilelang]\nignore = ['gemm-shap']\n", "'gemm-shap'.*did you mean gemm-shape"),
+        ("[tool.tilelang]\nignore = 'gemm-shape'\n", "ignore must be a list"),
+        ("[tool]\ntilelang = 3\n", "tool.tilelang must be a table"),
+        ("[tool.tilelang\n", r"pyproject\.toml cannot be read"),
+    ],
+)
+def test_wrong_settings_are_refused_with_the_place(tmp_path: Path, toml: str, said: str):
+    with pytest.raises(UsageError, match=said):
+        settings(tmp_path, toml)
+
+
+def test_split_kernel():
+    assert split_kernel("a/k.py::f.main") == (Path("a/k.py"), "f.main")
+    assert split_kernel("k.py") == (Path("k.py"), None)
+    for text in ("::f", "k.py::"):
+        with pytest.raises(UsageError, match="write FILE::KERNEL"):
+            split_kernel(text)
+
+
+def test_choices_are_python_source():
+    given = ["block_M=64", "dtype=float16", "d2=T.float16", "name='x'", "shape=(1, 2)", "flag=True", "s=a b"]
+    assert read_choice(given) == {
+        "block_M": "64",
+        "dtype": "'float16'",
+        "d2": "T.float16",
+        "name": "'x'",
+        "shape": "(1, 2)",
+        "flag": "True",
+        "s": "'a b'",
+    }
+    with pytest.raises(UsageError, match="write NAME=VALUE"):
+        read_choice(["block_M"])
