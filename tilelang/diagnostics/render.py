@@ -168,8 +168,8 @@ def _fix(fix: Fix, read_lines: ReadLines, gutter: int) -> list[StyledLine]:
             continue
         old = lines[edit.span.line - 1 : edit.span.end_line]
         new = old[0][: edit.span.column - 1] + edit.new_text + old[-1][edit.span.end_column - 1 :]
-        shown += [[(f"{' ' * gutter} - ", "gutter"), (_displayed(text).text, "removed")] for text in old]
-        shown += [
-            [(f"{' ' * gutter} + ", "gutter"), (_displayed(text).text, "added")] for text in new.splitlines()
-        ]
+        changed: list[tuple[str, str, Style]] = [("-", text, "removed") for text in old]
+        changed += [("+", text, "added") for text in new.splitlines()]
+        for sign, text, style in changed:
+            shown.append([(f"{' ' * gutter} {sign} ", "gutter"), (_displayed(text).text, style)])
     return shown

@@ -75,7 +75,8 @@ class GeneratedSource:
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> GeneratedSource:
-        return GeneratedSource(**(data | {"line_map": tuple(data["line_map"])}))
+        fields: dict[str, Any] = {**data, "line_map": tuple(data["line_map"])}
+        return GeneratedSource(**fields)
 
 
 @dataclass(frozen=True)
