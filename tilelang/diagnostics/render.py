@@ -168,8 +168,10 @@ def _fix(fix: Fix, read_lines: ReadLines, gutter: int) -> list[StyledLine]:
             continue
         old = lines[edit.span.line - 1 : edit.span.end_line]
         new = old[0][: edit.span.column - 1] + edit.new_text + old[-1][edit.span.end_column - 1 :]
-        changed: list[tuple[str, str, Style]] = [("-", text, "removed") for text in old]
-        changed += [("+", text, "added") for text in new.splitlines()]
-        for sign, text, style in changed:
-            shown.append([(f"{' ' * gutter} {sign} ", "gutter"), (_displayed(text).text, style)])
+        shown += [_changed("-", text, "removed", gutter) for text in old]
+        shown += [_changed("+", text, "added", gutter) for text in new.splitlines()]
     return shown
+
+
+def _changed(sign: str, text: str, style: Style, gutter: int) -> StyledLine:
+    return [(f"{' ' * gutter} {sign} ", "gutter"), (_displayed(text).text, style)]
