@@ -1,0 +1,182 @@
+"""Rules about Python inside traced code: what Python would do at trace time and the kernel cannot."""
+
+from __future__ import annotations
+
+from tilelang.diagnostics.problem import Severity
+from tilelang.diagnostics.rule import Rule
+
+SYNTAX_ERROR = Rule(
+    "syntax-error",
+    "python",
+    Severity.ERROR,
+    "The file cannot be parsed, so its kernels cannot be checked.",
+    "{what}",
+)
+PYTHON_BOOL = Rule(
+    "python-bool",
+    "python",
+    Severity.ERROR,
+    "A Python builtin needs a Python value, but gets one that exists only when the kernel runs.",
+    "{call} needs a Python value, but {operand} is known only when the kernel runs; {instead}",
+)
+TRACED_INDEX = Rule(
+    "traced-python-index",
+    "python",
+    Severity.ERROR,
+    "A Python list, tuple or dict is indexed by a value that exists only when the kernel runs.",
+    "{container} is a Python {kind}, and the index {index} is known only when the kernel runs; "
+    "loop over the {kind} itself, or keep the data in a buffer",
+)
+UNKNOWN_NAME = Rule(
+    "unknown-name",
+    "python",
+    Severity.ERROR,
+    "A name is used that nothing binds.",
+    "`{name}` is not defined{hint}",
+)
+UNKNOWN_LANGUAGE_NAME = Rule(
+    "unknown-language-name",
+    "python",
+    Severity.ERROR,
+    "`T.<name>` does not exist in the language.",
+    "`{module}` has no `{name}`{hint}",
+)
+UNKNOWN_ATTRIBUTE = Rule(
+    "unknown-attribute",
+    "python",
+    Severity.ERROR,
+    "A value has no attribute of that name.",
+    "{owner} has no attribute `{name}`{hint}",
+)
+BAD_ARGUMENTS = Rule(
+    "bad-arguments",
+    "python",
+    Severity.ERROR,
+    "A call's arguments do not fit the function's parameters.",
+    "{callee}: {what}",
+)
+CONST_UNBOUND = Rule(
+    "const-unbound",
+    "shape",
+    Severity.ERROR,
+    "A T.const stands in no shape or stride of a tensor argument, so no call can give it a value.",
+    "`{name}` is a T.const but no tensor argument has it as an entry of its shape or strides, so no call binds it; "
+    "write it as an entry of its own, or pass it as a parameter",
+)
+CONST_UNUSED = Rule(
+    "const-unused",
+    "shape",
+    Severity.WARNING,
+    "A T.const is declared and never used.",
+    "`{name}` is declared by T.const and never used",
+)
+OUTPUT_NOT_RETURNED = Rule(
+    "output-not-returned",
+    "python",
+    Severity.ERROR,
+    "T.empty makes an output, and outputs must be returned; nothing else may be.",
+    "{what}",
+)
+REBINDING_ESCAPES = Rule(
+    "rebinding-escapes",
+    "python",
+    Severity.ERROR,
+    "A name bound in a traced loop or branch is used where that binding does not hold.",
+    "`{name}` {what}",
+)
+UNBOUND_NAME = Rule(
+    "unbound-name-in-branch",
+    "python",
+    Severity.ERROR,
+    "A local name is read where no executed statement has bound it.",
+    "`{name}` has no value here: it is bound only at line {line}, which is not reached before",
+)
+BUFFER_AUGMENTED = Rule(
+    "buffer-augmented",
+    "python",
+    Severity.ERROR,
+    "`buffer += value` on a whole buffer; arithmetic works on elements.",
+    "`{name} {op}= ...` would change the whole buffer at once; loop over its elements: "
+    "`for {vars} in T.Parallel({shape}): {name}[{vars}] {op}= ...`",
+)
+TILE_AS_SCALAR = Rule(
+    "tile-as-scalar",
+    "python",
+    Severity.ERROR,
+    "A whole buffer or a slice is used where one element is needed.",
+    "{operand} is a tile of {shape}; arithmetic works on elements: index it inside T.Parallel",
+)
+INDEX_COUNT = Rule(
+    "index-count",
+    "shape",
+    Severity.ERROR,
+    "A subscript has more or fewer entries than the buffer has dimensions.",
+    "`{name}` has {rank} dimension{s} {shape}, but the subscript has {count}",
+)
+FLOAT_INDEX = Rule(
+    "float-index",
+    "dtype",
+    Severity.ERROR,
+    "A subscript or a size is not an integer.",
+    "{what} must be an integer, but {text} is {dtype}{hint}",
+)
+UNKNOWN_DTYPE = Rule(
+    "unknown-dtype",
+    "dtype",
+    Severity.ERROR,
+    "A dtype that does not exist, or that this compiler does not support.",
+    "{what}",
+)
+STEP_LIMIT = Rule(
+    "step-limit",
+    "python",
+    Severity.HINT,
+    "Interpreting the kernel takes too many steps, so the rest of it is not checked.",
+    "{what}; what follows is not checked",
+)
+UNSUPPORTED_PYTHON = Rule(
+    "unsupported-python",
+    "python",
+    Severity.ERROR,
+    "A Python construct that kernels cannot contain.",
+    "{what}",
+)
+PYTHON_ERROR = Rule(
+    "python-error",
+    "python",
+    Severity.ERROR,
+    "Python code that runs at trace time raises.",
+    "{what}",
+)
+
+UNSUPPORTED_LANGUAGE_NAME = Rule(
+    "unsupported-language-name",
+    "compat",
+    Severity.HINT,
+    "A name of the language that this compiler does not implement, so the kernel cannot be compiled by it.",
+    "`{module}.{name}` is not supported by this compiler yet; what depends on it is not checked",
+)
+
+RULES: tuple[Rule, ...] = (
+    SYNTAX_ERROR,
+    PYTHON_BOOL,
+    TRACED_INDEX,
+    UNKNOWN_NAME,
+    UNKNOWN_LANGUAGE_NAME,
+    UNKNOWN_ATTRIBUTE,
+    BAD_ARGUMENTS,
+    CONST_UNBOUND,
+    CONST_UNUSED,
+    OUTPUT_NOT_RETURNED,
+    REBINDING_ESCAPES,
+    UNBOUND_NAME,
+    BUFFER_AUGMENTED,
+    TILE_AS_SCALAR,
+    INDEX_COUNT,
+    FLOAT_INDEX,
+    UNKNOWN_DTYPE,
+    STEP_LIMIT,
+    UNSUPPORTED_PYTHON,
+    PYTHON_ERROR,
+    UNSUPPORTED_LANGUAGE_NAME,
+)

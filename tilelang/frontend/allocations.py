@@ -1,0 +1,60 @@
+"""T.alloc_shared, alloc_fragment, alloc_local, alloc_var: memory of a block as buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import ir
+
+from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
+from tilelang.frontend.arguments import Argument, Bound
+from tilelang.frontend.dtypes import read_dtype
+from tilelang.frontend.run import Run
+from tilelang.frontend.scalars import scalar
+from tilelang.frontend.tensors import new_buffer, read_shape
+from tilelang.ir.tile_program import Alloc
+from tilelang.ir.values import Buffer, Unknown, show
+
+_FALLBACK = {"shared": "shared_tile", "local.fragment": "fragment", "local": "local_tile", "local.var": "var"}
+
+
+def allocate(run: Run, scope: str, call: Bound) -> Any:
+    """The buffer of an allocation call."""
+    if scope == "local.var":
+        return _variable(run, call)
+    dims = read_shape(run, call.value("shape"), call.span_of("shape"))
+    dtype = read_dtype(run, call.value("dtype"), call.span_of("dtype"))
+    if isinstance(dims, Unknown):
+        return dims
+    wrong = next((d for d in dims if isinstance(d, int) and d <= 0), None)
+    if wrong is not None:
+        what = f"every extent must be positive, but the shape is ({', '.join(map(show, dims))})"
+        return run.report(BAD_ARGUMENTS, call.span_of("shape"), callee=call.callee, what=what)
+    return _allocated(run, scope, dims, dtype, call)
+
+
+def _allocated(
+    run: Run, scope: str, dims: tuple[Any, ...], dtype: Any, call: Bound, init: Any = None
+) -> Buffer:
+    buffer = new_buffer(run, scope, dims, dtype, call.span, fallback=_FALLBACK[scope], init=init)
+    run.emit(Alloc(buffer, call.span))
+    return buffer
+
+
+def _variable(run: Run, call: Bound) -> Any:
+    """`T.alloc_var(dtype, init=0)`; also `(dtype, init)`, `(dtype, scope)` and `(dtype, init, scope)` by position."""
+    dtype = read_dtype(run, call.value("dtype"), call.span_of("dtype"))
+    extra: list[Argument] = call.items.get("args", [])
+    init = call.value("init")
+    span = call.span_of("init")
+    for argument in extra:
+        if not (isinstance(argument.value, str) and argument.value.startswith("local")):
+            init, span = argument.value, argument.span
+            break
+    start = None if init is None else scalar(run, init, span)
+    if start is not None and not isinstance(start, Unknown | ir.Expr | bool | int | float):
+        what = f"the initial value must be a number, not a {type(start).__name__}"
+        start = run.report(BAD_ARGUMENTS, span, callee=call.callee, what=what)
+    if isinstance(start, Unknown):
+        run.complete = False
+    return _allocated(run, "local.var", (1,), dtype, call, start)

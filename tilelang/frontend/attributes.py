@@ -1,0 +1,239 @@
+"""Attribute access: buffers, modules, interpreted classes, and the few attributes of plain Python values."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import types
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir
+
+from tilelang.diagnostics.rules.python import (
+    UNKNOWN_ATTRIBUTE,
+    UNKNOWN_LANGUAGE_NAME,
+    UNSUPPORTED_LANGUAGE_NAME,
+)
+from tilelang.frontend.arguments import Argument
+from tilelang.frontend.functions import call_function
+from tilelang.frontend.model import (
+    NO_VALUE,
+    BoundMethod,
+    ClassValue,
+    Function,
+    Instance,
+    JitFunction,
+    Late,
+    ModuleValue,
+    PrimFunction,
+)
+from tilelang.frontend.not_supported import NOT_SUPPORTED_NAMES
+from tilelang.frontend.run import Run
+from tilelang.frontend.scalars import dtype_of_expr
+from tilelang.frontend.suggest import hint, nearest, replacement
+from tilelang.ir.values import Buffer, Region, Unknown
+from tilelang.language.dtypes import DType
+from tilelang.language.names import LANGUAGE
+
+_BUFFER_ATTRIBUTES = ("shape", "dtype", "strides", "name", "scope", "ndim", "data", "access_ptr", "buffer")
+# Methods of plain values that neither reach other objects nor run code of the user's.
+_PLAIN_METHODS: dict[type, frozenset[str]] = {
+    str: frozenset(n for n in dir(str) if not n.startswith("_") and n not in ("format_map", "format")),
+    list: frozenset(n for n in dir(list) if not n.startswith("_")),
+    dict: frozenset(n for n in dir(dict) if not n.startswith("_")),
+    set: frozenset(n for n in dir(set) if not n.startswith("_")),
+    tuple: frozenset(("count", "index")),
+    range: frozenset(("start", "stop", "step", "count", "index")),
+    int: frozenset(("bit_length", "bit_count", "real", "imag", "numerator", "denominator")),
+    float: frozenset(("is_integer", "real", "imag", "hex")),
+    bytes: frozenset(("decode", "hex")),
+}
+MUTATING = frozenset(
+    ["append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "setdefault", "popitem", "add", "discard"]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class BufferMethod:
+    """`buffer.scope`, `buffer.access_ptr`: methods that traced values have."""
+
+    owner: Any
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class PlainMethod:
+    """A method of a plain Python value, not yet called."""
+
+    owner: Any
+    name: str
+
+
+def attribute(run: Run, node: ast.Attribute) -> Any:
+    """`owner.name`."""
+    owner = run.eval(node.value)
+    name = node.attr
+    if isinstance(owner, Unknown):
+        return owner
+    if isinstance(owner, Late):
+        owner = owner.region
+    if isinstance(owner, Buffer | Region):
+        return _buffer_attribute(run, node, owner)
+    if isinstance(owner, ir.Expr):
+        return _expression_attribute(run, node, owner)
+    if isinstance(owner, types.ModuleType) and owner.__name__.startswith("tilelang.language"):
+        return _language_name(run, node, owner)
+    if isinstance(owner, DType | enum.Enum) or (isinstance(owner, type) and issubclass(owner, enum.Enum)):
+        return _own_object(run, node, owner)
+    if isinstance(owner, ModuleValue):
+        return _module_attribute(run, node, owner)
+    if isinstance(owner, ClassValue):
+        return _class_attribute(owner, name)
+    if isinstance(owner, Instance):
+        return _instance_attribute(run, node, owner)
+    if isinstance(owner, Function | JitFunction | PrimFunction):
+        return Unknown(f"`{name}` of a function is not known to the compiler")
+    if run.environment.static:
+        return _plain_attribute(owner, name)
+    value = run.environment.attribute(run, owner, name)
+    if value is not NO_VALUE:
+        return value
+    near = nearest(name, dir(owner))
+    at = run.source.find_word(
+        name, node.end_lineno or node.lineno, node.end_lineno or node.lineno
+    ) or run.span(node)
+    text = f"`{ast.unparse(node.value)}`"
+    return run.report(
+        UNKNOWN_ATTRIBUTE, at, fixes=replacement(near, at), owner=text, name=name, hint=hint(near)
+    )
+
+
+def _name_span(run: Run, node: ast.Attribute) -> Any:
+    """The place of the name after the dot."""
+    whole = run.span(node)
+    column = whole.end_column - len(node.attr)
+    return type(whole)(whole.path, whole.end_line, max(1, column), whole.end_line, whole.end_column)
+
+
+def _buffer_attribute(run: Run, node: ast.Attribute, owner: Buffer | Region) -> Any:
+    buffer = owner if isinstance(owner, Buffer) else owner.buffer
+    match node.attr:
+        case "shape":
+            return tuple(owner.shape) if isinstance(owner, Buffer) else tuple(owner.extents)
+        case "dtype":
+            return buffer.dtype if isinstance(buffer.dtype, Unknown) else DType(buffer.dtype)
+        case "strides":
+            return buffer.strides or row_major(buffer.shape)
+        case "name":
+            return buffer.name
+        case "ndim":
+            return len(buffer.shape)
+        case "buffer":
+            return buffer
+        case "scope" | "access_ptr":
+            return BufferMethod(buffer, node.attr)
+        case "data":
+            return run.unknown("addresses of buffers are not supported")
+    return _missing(run, node, f"the buffer `{buffer.name}`", _BUFFER_ATTRIBUTES)
+
+
+def row_major(shape: tuple[Any, ...]) -> Any:
+    """The strides of a contiguous tensor."""
+    strides: list[Any] = []
+    step: Any = 1
+    for dim in reversed(shape):
+        strides.append(step)
+        if isinstance(dim, Unknown):
+            return dim
+        step = step * dim
+    return tuple(reversed(strides))
+
+
+def _expression_attribute(run: Run, node: ast.Attribute, owner: ir.Expr) -> Any:
+    if node.attr == "dtype":
+        return DType(dtype_of_expr(owner))
+    if node.attr == "astype":
+        return BufferMethod(owner, "astype")
+    return _missing(run, node, f"`{ast.unparse(node.value)}`, a value of the kernel,", ("dtype", "astype"))
+
+
+def _missing(run: Run, node: ast.Attribute, owner: str, known: Any) -> Unknown:
+    near = nearest(node.attr, known)
+    at = _name_span(run, node)
+    return run.report(
+        UNKNOWN_ATTRIBUTE, at, fixes=replacement(near, at), owner=owner, name=node.attr, hint=hint(near)
+    )
+
+
+def _language_name(run: Run, node: ast.Attribute, module: Any) -> Any:
+    value = getattr(module, node.attr, NO_VALUE)
+    if value is not NO_VALUE and (node.attr in LANGUAGE or not isinstance(value, types.ModuleType)):
+        return value
+    return unknown_language_name(run, node.attr, _name_span(run, node), ast.unparse(node.value))
+
+
+def unknown_language_name(run: Run, name: str, at: Any, prefix: str) -> Unknown:
+    """A name that the language does not have, or that this compiler does not implement."""
+    if name in NOT_SUPPORTED_NAMES or name.startswith("float8_") or name.startswith("float4_"):
+        run.complete = False
+        run.report(UNSUPPORTED_LANGUAGE_NAME, at, module=prefix, name=name)
+        return Unknown(f"{prefix}.{name} is not supported")
+    near = nearest(name, LANGUAGE)
+    return run.report(
+        UNKNOWN_LANGUAGE_NAME,
+        at,
+        fixes=replacement(near, at),
+        module=prefix,
+        name=name,
+        hint=hint(near, f"{prefix}."),
+    )
+
+
+def _own_object(run: Run, node: ast.Attribute, owner: Any) -> Any:
+    if not node.attr.startswith("_"):
+        value = getattr(owner, node.attr, NO_VALUE)
+        if value is not NO_VALUE:
+            return value
+        if isinstance(owner, type):
+            return _missing(run, node, f"`{owner.__name__}`", [m.name for m in owner])
+    return Unknown(f"`{node.attr}` is not known to the compiler")
+
+
+def _module_attribute(run: Run, node: ast.Attribute, owner: ModuleValue) -> Any:
+    value = owner.names.get(node.attr, NO_VALUE)
+    if value is not NO_VALUE:
+        return value
+    if owner.open:
+        return Unknown(f"`{owner.name}.{node.attr}` is not known to the compiler")
+    return _missing(run, node, f"the module `{owner.name}`", owner.names)
+
+
+def _class_attribute(owner: ClassValue, name: str) -> Any:
+    try:
+        return owner.find(name)
+    except KeyError:
+        return Unknown(f"`{owner.name}.{name}` is not known to the compiler")
+
+
+def _instance_attribute(run: Run, node: ast.Attribute, owner: Instance) -> Any:
+    name = node.attr
+    if name in owner.attributes:
+        return owner.attributes[name]
+    value = _class_attribute(owner.cls, name)
+    if not isinstance(value, Function):
+        return value
+    if value.attributes.get("property"):
+        at = run.span(node)
+        return call_function(run, value, [Argument(owner, at)], {}, node, at)
+    if value.attributes.get("staticmethod"):
+        return value
+    return BoundMethod(value, owner.cls if value.attributes.get("classmethod") else owner)
+
+
+def _plain_attribute(owner: Any, name: str) -> Any:
+    for kind, names in _PLAIN_METHODS.items():
+        if type(owner) is kind and name in names:
+            value = getattr(owner, name)
+            return PlainMethod(owner, name) if callable(value) else value
+    return Unknown(f"`{name}` of a {type(owner).__name__} is not known to the compiler")

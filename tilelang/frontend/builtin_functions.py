@@ -1,0 +1,314 @@
+"""Python's builtin functions on frontend values, and the problem they are on values of the kernel."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from tvm import ir
+
+from tilelang.diagnostics.problem import Edit, Fix
+from tilelang.diagnostics.rules.python import PYTHON_BOOL, UNSUPPORTED_PYTHON
+from tilelang.frontend.arguments import Argument
+from tilelang.frontend.functions import call_function
+from tilelang.frontend.loops import python_items, symbolic_range, truth
+from tilelang.frontend.model import ClassValue, Function, Instance
+from tilelang.frontend.operators import binary, conjunction, disjunction
+from tilelang.frontend.run import Run
+from tilelang.frontend.scalars import any_traced, any_unknown, kept, scalar
+from tilelang.ir.values import Buffer, Region, Unknown
+
+Args = list[Argument]
+Kwargs = dict[str, Argument]
+
+# What to write instead where the argument exists only when the kernel runs.
+_INSTEAD = {
+    "bool": "write the comparison itself, as in `x != 0`",
+    "int": "use `T.cast(x, 'int32')`",
+    "float": "use `T.cast(x, 'float32')`",
+    "min": "use `T.min`",
+    "max": "use `T.max`",
+    "abs": "use `T.abs`",
+    "round": "use `T.round`",
+    "pow": "use `T.pow` or `**`",
+    "divmod": "use `//` and `%`",
+    "len": "use `.shape[0]`",
+    "sorted": "sort before the launch",
+    "math": "use the function of the same name in T",
+}
+_LANGUAGE_FORM = {"min", "max", "abs", "round", "pow"}
+
+
+def call_builtin(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    """The value of a builtin's call."""
+    return BUILTIN_FUNCTIONS[function](run, node, function, args, kwargs)
+
+
+def _traced(run: Run, node: ast.Call, function: Any, argument: Argument) -> Unknown:
+    """The problem: a builtin needs a Python value and gets a traced one."""
+    name = function.__name__
+    at = run.span(node)
+    fixes: tuple[Fix, ...] = ()
+    if name in _LANGUAGE_FORM and isinstance(node.func, ast.Name):
+        prefix = run.language_prefix()
+        if prefix:
+            where = run.span(node.func)
+            fixes = (Fix(f"Use {prefix}.{name}", (Edit(where, f"{prefix}.{name}"),)),)
+    text = run.text_of(argument.span)
+    if name == "len":
+        fixes = (Fix(f"Use {text}.shape[0]", (Edit(at, f"{text}.shape[0]"),)),)
+    elif name == "bool":
+        fixes = (Fix(f"Compare with zero: {text} != 0", (Edit(at, f"({text} != 0)"),)),)
+    return run.report(
+        PYTHON_BOOL, at, fixes=fixes, call=f"`{name}`", operand=f"`{text}`", instead=_INSTEAD.get(name, "")
+    )
+
+
+def _strict(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Builtins that compute on Python values only: a traced argument is a problem."""
+    unknown = any_unknown([a.value for a in (*args, *kwargs.values())])
+    if unknown is not None:
+        return unknown
+    for argument in (*args, *kwargs.values()):
+        if _needs_value(argument.value):
+            return _traced(run, node, function, argument)
+    return _native(run, node, function, args, kwargs)
+
+
+def _needs_value(value: Any) -> bool:
+    return any_traced(value)
+
+
+def _native(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    values: list[Any] = []
+    for argument in args:
+        value = argument.value
+        if id(value) in run.tainted:
+            return Unknown("the container is changed on a path that may not be taken")
+        if isinstance(value, range) and len(value) > run.limits.sequence:
+            return Unknown(f"more than {run.limits.sequence} elements")
+        values.append(value)
+    if run.environment.static and not all(_modelled(v) for v in values):
+        return Unknown(f"`{function.__name__}` of this object is not known to the compiler")
+    return run.guarded_native(node, function, values, {k: a.value for k, a in kwargs.items()})
+
+
+def _modelled(value: Any) -> bool:
+    if isinstance(value, list | tuple | set):
+        return all(_modelled(v) for v in value)
+    if isinstance(value, dict):
+        return all(_modelled(v) for v in value.values())
+    return isinstance(value, bool | int | float | complex | str | bytes | range | type(None) | Function)
+
+
+def _items_or_unknown(run: Run, argument: Argument) -> list[Any] | Unknown:
+    return python_items(run, argument.value, argument.span)
+
+
+def _collect(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    """list, tuple, set, reversed: a new container of the same elements."""
+    if not args:
+        return function()
+    items = _items_or_unknown(run, args[0])
+    if isinstance(items, Unknown):
+        return items
+    if function is reversed:
+        return items[::-1]
+    return function(kept(run, i, "element") for i in items)
+
+
+def _dict(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    result: dict[Any, Any] = {}
+    if args:
+        source = args[0].value
+        if isinstance(source, dict):
+            result.update(source)
+        else:
+            pairs = _items_or_unknown(run, args[0])
+            if isinstance(pairs, Unknown) or not all(
+                isinstance(p, tuple | list) and len(p) == 2 for p in pairs
+            ):
+                return Unknown("the dict's entries are not known")
+            unknown = any_unknown([p[0] for p in pairs])
+            if unknown is not None:
+                return unknown
+            result.update({p[0]: p[1] for p in pairs})
+    result.update({k: kept(run, a.value, k) for k, a in kwargs.items()})
+    return result
+
+
+def _zip(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    columns = []
+    for argument in args:
+        items = _items_or_unknown(run, argument)
+        if isinstance(items, Unknown):
+            return items
+        columns.append(items)
+    return list(zip(*columns, strict=False))
+
+
+def _enumerate(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    if not args:
+        return Unknown("enumerate of nothing")
+    items = _items_or_unknown(run, args[0])
+    if isinstance(items, Unknown):
+        return items
+    start = args[1].value if len(args) > 1 else kwargs["start"].value if "start" in kwargs else 0
+    return list(enumerate(items, start)) if isinstance(start, int) else Unknown("the start is not known")
+
+
+def _map(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    """map, filter: interpreted at once, so that what they do to the kernel happens in order."""
+    if len(args) < 2:
+        return Unknown("map or filter of nothing")
+    items = _items_or_unknown(run, args[1])
+    if isinstance(items, Unknown):
+        return items
+    results = [_call_value(run, node, args[0].value, i) for i in items]
+    if function is map:
+        return results
+    known = [
+        truth(r) if not isinstance(r, Unknown | ir.Expr) else Unknown("the filter is not known")
+        for r in results
+    ]
+    unknown = any_unknown(known)
+    return unknown if unknown is not None else [i for i, k in zip(items, known, strict=True) if k]
+
+
+def _call_value(run: Run, node: ast.Call, function: Any, item: Any) -> Any:
+    at = run.span(node)
+    if isinstance(function, Function):
+        return call_function(run, function, [Argument(item, at)], {}, node, at)
+    if function in BUILTIN_FUNCTIONS:
+        return call_builtin(run, node, function, [Argument(item, at)], {})
+    return Unknown("the function is not known to the compiler")
+
+
+def _sum(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    """sum works on traced elements too."""
+    if not args:
+        return Unknown("sum of nothing")
+    items = _items_or_unknown(run, args[0])
+    if isinstance(items, Unknown):
+        return items
+    total: Any = args[1].value if len(args) > 1 else 0
+    for item in items:
+        value = scalar(run, item, args[0].span)
+        if not isinstance(value, ir.Expr | int | float | Unknown):
+            return Unknown("the sum is not known")
+        total = binary(ast.Add, total, value) if total != 0 or isinstance(total, ir.Expr) else value
+    return total
+
+
+def _all_any(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    """all, any: traced conditions combine."""
+    if not args:
+        return Unknown("all or any of nothing")
+    items = _items_or_unknown(run, args[0])
+    if isinstance(items, Unknown):
+        return items
+    combine = conjunction if function is all else disjunction
+    result: Any = function is all
+    for item in items:
+        result = combine(result, scalar(run, item, args[0].span))
+    return result if isinstance(result, ir.Expr | Unknown) else bool(result)
+
+
+def _range(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    values = [scalar(run, a.value, a.span) for a in args]
+    unknown = any_unknown(values)
+    if unknown is not None:
+        return unknown
+    if any(isinstance(v, ir.Expr) for v in values):
+        return symbolic_range(run, values, run.span(node))
+    return run.guarded_native(node, range, values, {})
+
+
+def _len(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    value = args[0].value if args else None
+    if isinstance(value, Unknown):
+        return value
+    if isinstance(value, Buffer | Region | ir.Expr):
+        return _traced(run, node, function, args[0])
+    if id(value) in run.tainted:
+        return Unknown("the container is changed on a path that may not be taken")
+    if isinstance(value, ClassValue | Instance):
+        return Unknown("the length of this object is not known")
+    return run.guarded_native(node, len, [value], {}) if args else Unknown("len of nothing")
+
+
+def _isinstance(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    if len(args) != 2:
+        return Unknown("isinstance without a type")
+    value, kind = args[0].value, args[1].value
+    if any_unknown([value, kind]) is not None:
+        return Unknown("the type of this value is not known")
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if isinstance(value, Instance):
+        return any(_is_subclass(value.cls, k) for k in kinds)
+    if all(isinstance(k, type) for k in kinds):
+        return isinstance(value, kinds)
+    return Unknown("the type of this value is not known")
+
+
+def _is_subclass(cls: ClassValue, kind: Any) -> bool:
+    return cls is kind or any(isinstance(b, ClassValue) and _is_subclass(b, kind) for b in cls.bases)
+
+
+def _getattr(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    name = args[1].value if len(args) > 1 else None
+    if not isinstance(name, str) or not name.isidentifier():
+        return Unknown("the attribute is not known")
+    if isinstance(args[0].value, Unknown):
+        return args[0].value
+    if function is hasattr:
+        return Unknown("whether the attribute exists is not known")
+    read = ast.copy_location(ast.Attribute(node.args[0], name, ast.Load()), node)
+    return run.eval(read) if len(args) < 3 else Unknown("the attribute is not known")
+
+
+def _nothing(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    """print: the editor prints nothing; the JIT prints at trace time, as Python would."""
+    if not run.environment.static:
+        function(*[a.value for a in args], **{k: a.value for k, a in kwargs.items()})
+    return None
+
+
+def _forbidden(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    if run.launch is not None:
+        what = f"`{function.__name__}` cannot stand in a kernel"
+        return run.report(UNSUPPORTED_PYTHON, run.span(node), what=what)
+    return Unknown(f"`{function.__name__}` is not run by the compiler")
+
+
+def _type(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    value = args[0].value if len(args) == 1 else None
+    return (
+        type(value)
+        if isinstance(value, bool | int | float | str | list | dict)
+        else Unknown("the type is not known")
+    )
+
+
+Handler = Callable[[Run, ast.Call, Any, Args, Kwargs], Any]
+BUILTIN_FUNCTIONS: dict[Any, Handler] = {
+    **dict.fromkeys((bool, int, float, min, max, abs, round, pow, divmod, sorted), _strict),
+    **dict.fromkeys(
+        (str, repr, chr, ord, hex, bin, oct, format, complex, slice, bytes, hash, ascii), _strict
+    ),
+    **dict.fromkeys((list, tuple, set, frozenset, reversed), _collect),
+    **dict.fromkeys((map, filter), _map),
+    **dict.fromkeys((all, any), _all_any),
+    **dict.fromkeys((getattr, hasattr), _getattr),
+    **dict.fromkeys((open, exec, eval, compile, input, globals, locals, vars, __import__), _forbidden),
+    dict: _dict,
+    zip: _zip,
+    enumerate: _enumerate,
+    sum: _sum,
+    range: _range,
+    len: _len,
+    isinstance: _isinstance,
+    print: _nothing,
+    type: _type,
+}

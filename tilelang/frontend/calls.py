@@ -1,0 +1,231 @@
+"""Calls: of the language, of interpreted functions and classes, of Python builtins, of everything else."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from tvm import ir
+
+from tilelang.diagnostics.rules.python import PYTHON_BOOL
+from tilelang.frontend.arguments import Argument, plain, read_arguments
+from tilelang.frontend.attributes import MUTATING, BufferMethod, PlainMethod
+from tilelang.frontend.builtin_functions import BUILTIN_FUNCTIONS, call_builtin
+from tilelang.frontend.classes import instantiate
+from tilelang.frontend.decorators import Decorator, PlainDecorator
+from tilelang.frontend.functions import call_function
+from tilelang.frontend.intrinsics import convert_value
+from tilelang.frontend.language_calls import call_language, guarded_choice
+from tilelang.frontend.model import (
+    BoundMethod,
+    ClassValue,
+    Function,
+    JitFunction,
+    Late,
+    PrimFunction,
+)
+from tilelang.frontend.run import Run
+from tilelang.frontend.scalars import any_traced, any_unknown, kept
+from tilelang.frontend.targets import taint
+from tilelang.ir.tile_program import Access, Evaluate
+from tilelang.ir.values import Buffer, Region, Unknown
+from tilelang.language.dtypes import DType
+from tilelang.language.names import declared_name
+
+Arguments = tuple[list[Argument], dict[str, Argument]]
+
+
+def call(run: Run, node: ast.Call) -> Any:
+    """`function(...)`."""
+    function = run.eval(node.func)
+    name = _declared(function)
+    if name == "if_then_else" and not any(isinstance(a, ast.Starred) for a in node.args):
+        return guarded_choice(run, node)
+    saved, run.binding_name = run.binding_name, None
+    given = read_arguments(run, node)
+    run.binding_name = saved
+    if isinstance(function, Unknown):
+        return _unknown_call(run, node, function, given)
+    if isinstance(given, Unknown):
+        return _unknown_call(run, node, given, given)
+    return call_known(run, node, function, *given)
+
+
+def call_known(
+    run: Run, node: ast.Call, function: Any, args: list[Argument], kwargs: dict[str, Argument]
+) -> Any:
+    """A call of a known value with known arguments."""
+    name = _declared(function)
+    given = args, kwargs
+    if name is not None:
+        return call_language(run, node, name, function, args, kwargs)
+    if isinstance(function, DType):
+        value = args[0].value if args else Unknown("a dtype called without a value")
+        return convert_value(
+            run, value, str(function), args[0].span if args else run.span(node), f"T.{function}"
+        )
+    if isinstance(function, Function):
+        return _interpreted(run, node, function, args, kwargs)
+    if isinstance(function, BoundMethod):
+        owner = Argument(function.owner, run.span(node.func))
+        return _interpreted(run, node, function.function, [owner, *args], kwargs)
+    if isinstance(function, ClassValue):
+        return instantiate(run, node, function, args, kwargs)
+    if isinstance(function, PlainMethod):
+        return _plain_method(run, node, function, args, kwargs)
+    if isinstance(function, BufferMethod):
+        return _buffer_method(run, node, function, args, kwargs)
+    if isinstance(function, Decorator):
+        return _decorator_call(run, function, args, kwargs)
+    if isinstance(function, PlainDecorator):
+        return args[0].value if args and isinstance(args[0].value, Function) else function
+    if isinstance(function, JitFunction | PrimFunction):
+        return Unknown(f"the result of `{function.function.name}` is known only when it runs")
+    if _hashable(function) and function in BUILTIN_FUNCTIONS:
+        return call_builtin(run, node, function, args, kwargs)
+    if isinstance(function, functools.partial):
+        at = run.span(node)
+        before = [Argument(v, at) for v in function.args]
+        named = {k: Argument(v, at, k, at) for k, v in function.keywords.items()}
+        return call_known(run, node, function.func, [*before, *args], {**named, **kwargs})
+    wrong = _traced_in_math(run, node, function, args)
+    if wrong is not None:
+        return wrong
+    result = run.environment.call(run, node, function, args, kwargs)
+    if isinstance(result, Unknown):
+        return _unknown_call(run, node, result, given)
+    return result
+
+
+def _declared(function: Any) -> str | None:
+    # Dtypes are declared too, but what a dtype does is the same however it was made.
+    return None if isinstance(function, DType | str | int | float) else declared_name(function)
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _interpreted(
+    run: Run, node: ast.Call, function: Function, args: list[Argument], kwargs: Mapping[str, Argument]
+) -> Any:
+    return call_function(run, function, args, dict(kwargs), node, run.span(node))
+
+
+def _unknown_call(run: Run, node: ast.Call, reason: Unknown, given: Arguments | Unknown) -> Any:
+    """A call that may do anything with the buffers it receives."""
+    if isinstance(given, Unknown):
+        run.complete = False
+        return reason
+    args, kwargs = given
+    touched = False
+    for argument in (*args, *kwargs.values()):
+        for buffer in _buffers_in(argument.value):
+            touched = True
+            # Empty indices: somewhere in the buffer.
+            run.accesses.append(Access(buffer, (), "read", argument.span, run.context))
+            run.accesses.append(Access(buffer, (), "write", argument.span, run.context))
+        taint_all(run, argument.value)
+    if touched:
+        run.emit(Evaluate(reason, run.span(node)))
+        run.complete = False
+    return reason
+
+
+def _buffers_in(value: Any) -> list[Buffer]:
+    if isinstance(value, Buffer):
+        return [value]
+    if isinstance(value, Region):
+        return [value.buffer]
+    if isinstance(value, Late):
+        return [value.region.buffer]
+    if isinstance(value, tuple | list | set):
+        return [b for v in value for b in _buffers_in(v)]
+    if isinstance(value, dict):
+        return [b for v in value.values() for b in _buffers_in(v)]
+    return []
+
+
+def taint_all(run: Run, value: Any) -> None:
+    """Containers that an unknown function received may have been changed by it."""
+    if isinstance(value, list | dict | set):
+        taint(run, value)
+    if isinstance(value, list | tuple):
+        for item in value:
+            taint_all(run, item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            taint_all(run, item)
+
+
+def _plain_method(
+    run: Run, node: ast.Call, method: PlainMethod, args: list[Argument], kwargs: dict[str, Argument]
+) -> Any:
+    """A method of a plain value in the static environment."""
+    owner = method.owner
+    if method.name in MUTATING and isinstance(owner, list | dict | set):
+        if run.context.maybe:
+            taint(run, owner)
+        values = [kept(run, a.value, "element") for a in args]
+    else:
+        values = [plain(a) for a in args]
+        if id(owner) in run.tainted:
+            return Unknown("the container is changed on a path that may not be taken")
+    named = {k: plain(a) for k, a in kwargs.items()}
+    if method.name not in ("append", "insert", "extend", "update", "get", "setdefault"):
+        unknown = any_unknown([*values, named])
+        if unknown is not None:
+            taint_all(run, owner)
+            return unknown
+    if isinstance(owner, str) and any(isinstance(v, int) and v > 10_000 for v in values):
+        return Unknown("the text is too long to be made here")
+    return run.guarded_native(node, getattr(owner, method.name), values, named)
+
+
+def _buffer_method(
+    run: Run, node: ast.Call, method: BufferMethod, args: list[Argument], kwargs: dict[str, Argument]
+) -> Any:
+    if method.name == "scope":
+        return method.owner.scope
+    if method.name == "astype" and isinstance(method.owner, ir.Expr):
+        target = args[0] if args else kwargs.get("dtype")
+        if target is None:
+            return Unknown("astype without a dtype")
+        return convert_value(run, method.owner, str(target.value), target.span, "astype")
+    return run.unknown(f"`{method.name}` is not supported")
+
+
+def _decorator_call(run: Run, decorator: Decorator, args: list[Argument], kwargs: dict[str, Argument]) -> Any:
+    """`@tilelang.jit(out_idx=[-1])`, `tilelang.jit(f)`, `@tilelang.autotune(configs=...)`."""
+    if args and isinstance(args[0].value, Function):
+        return JitFunction(args[0].value, {decorator.name: {k: a.value for k, a in kwargs.items()}})
+    if args and isinstance(args[0].value, JitFunction):
+        return args[0].value
+    options = {k: a.value for k, a in kwargs.items()}
+    if args and decorator.name == "jit":
+        options.setdefault("out_idx", args[0].value)
+    elif args:
+        options.setdefault("configs", args[0].value)
+    return Decorator(decorator.name, options)
+
+
+def _traced_in_math(run: Run, node: ast.Call, function: Any, args: list[Argument]) -> Unknown | None:
+    """`math.exp(x)` on a traced x: Python's math needs numbers."""
+    if getattr(function, "__module__", None) != "math":
+        return None
+    argument = next((a for a in args if any_traced(a.value)), None)
+    if argument is None:
+        return None
+    return run.report(
+        PYTHON_BOOL,
+        run.span(node),
+        call=f"`math.{function.__name__}`",
+        operand=f"`{run.text_of(argument.span)}`",
+        instead=f"use `T.{function.__name__}`",
+    )

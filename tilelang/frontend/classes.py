@@ -1,0 +1,114 @@
+"""Classes of the static environment: plain ones, dataclasses, named tuples and enumerations, interpreted."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from typing import Any
+
+from tilelang.frontend.arguments import Argument, bind_arguments
+from tilelang.frontend.decorators import PlainDecorator
+from tilelang.frontend.functions import call_function
+from tilelang.frontend.model import NO_VALUE, ClassValue, Flow, Function, Instance
+from tilelang.frontend.names import bind_name
+from tilelang.frontend.run import Run
+from tilelang.frontend.scope import Scope
+from tilelang.ir.values import Unknown
+
+_EMPTY = inspect.Parameter.empty
+
+
+def class_definition(run: Run, node: ast.ClassDef) -> Flow | None:
+    """`class`: its body is interpreted in a scope of its own."""
+    bases = tuple(run.eval(b) for b in node.bases)
+    decorators = [run.eval(d) for d in node.decorator_list]
+    scope = Scope(run.scope, owner=node.name)
+    saved = run.scope, run.at_class_level
+    run.scope, run.at_class_level = scope, []
+    try:
+        run.exec(node.body)
+        annotated = run.at_class_level
+    finally:
+        run.scope, run.at_class_level = saved
+    # A class body's names are no closure of its methods.
+    for value in scope.names.values():
+        if isinstance(value, Function) and value.closure is scope:
+            value.closure = saved[0]
+    is_data = any(isinstance(d, PlainDecorator) and d.name == "dataclass" for d in decorators)
+    is_tuple = any(isinstance(b, ClassValue) and b.name == "NamedTuple" for b in bases)
+    is_enum = any(isinstance(b, ClassValue) and b.is_enum for b in bases)
+    fields = None
+    if is_data or is_tuple:
+        inherited = [f for b in bases if isinstance(b, ClassValue) and b.fields for f in b.fields]
+        own = [(n, scope.names.get(n, NO_VALUE)) for n in annotated]
+        kept = [f for f in inherited if f[0] not in dict(own)]
+        fields = tuple([*kept, *own])
+    value = ClassValue(node.name, scope.names, bases, fields, is_enum)
+    if is_enum:
+        _make_members(value)
+    bind_name(run, node.name, value, run.source.name_span(node))
+    return None
+
+
+def _make_members(cls: ClassValue) -> None:
+    for number, (name, value) in enumerate(list(cls.names.items()), 1):
+        if name.startswith("_") or isinstance(value, Function | ClassValue):
+            continue
+        known = number if isinstance(value, Unknown) else value
+        cls.names[name] = Instance(cls, {"name": name, "value": known})
+
+
+def instantiate(
+    run: Run, node: ast.Call, cls: ClassValue, args: list[Argument], kwargs: dict[str, Argument]
+) -> Any:
+    """`Class(...)`."""
+    if cls.is_enum:
+        return _member_by_value(cls, args)
+    instance = Instance(cls, {})
+    if cls.fields is not None:
+        return _fill_fields(run, node, cls, instance, args, kwargs)
+    try:
+        init = cls.find("__init__")
+    except KeyError:
+        return instance if cls.closed else Unknown(f"`{cls.name}` has a base class that is not known")
+    if isinstance(init, Function):
+        call_function(run, init, [Argument(instance, run.span(node)), *args], kwargs, node, run.span(node))
+    return instance
+
+
+def _member_by_value(cls: ClassValue, args: list[Argument]) -> Any:
+    for member in cls.names.values():
+        if isinstance(member, Instance) and args and member.attributes.get("value") == args[0].value:
+            return member
+    return Unknown(f"the member of {cls.name} is not known")
+
+
+def _fill_fields(
+    run: Run,
+    node: ast.Call,
+    cls: ClassValue,
+    instance: Instance,
+    args: list[Argument],
+    kwargs: dict[str, Argument],
+) -> Any:
+    assert cls.fields is not None
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [
+        inspect.Parameter(n, kind, default=_EMPTY if default is NO_VALUE else default)
+        for n, default in cls.fields
+    ]
+    span = run.span(node)
+    made = inspect.Signature(parameters, __validate_parameters__=False)
+    bound = bind_arguments(run, made, f"`{cls.name}`", args, kwargs, span, run.span(node.func))
+    if isinstance(bound, Unknown):
+        return bound
+    for name, default in cls.fields:
+        given = bound.arguments.get(name)
+        instance.attributes[name] = given.value if given is not None else default
+    try:
+        after = cls.find("__post_init__")
+    except KeyError:
+        return instance
+    if isinstance(after, Function):
+        call_function(run, after, [Argument(instance, span)], {}, node, span)
+    return instance

@@ -1,0 +1,75 @@
+"""Dtypes of the kernel: reading them from any spelling with a problem at the place, and where two of them meet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilelang.arch.dtypes import canonical_dtype, dtype_info
+from tilelang.diagnostics.rules.python import UNKNOWN_DTYPE
+from tilelang.diagnostics.span import Span
+from tilelang.ir.values import Unknown
+
+if TYPE_CHECKING:
+    from tilelang.frontend.run import Run
+
+
+def dtype_name(value: Any) -> str | None:
+    """The canonical name of a dtype in any spelling, None if `value` is none that this compiler knows."""
+    if not looks_like_dtype(value):
+        return None
+    try:
+        return canonical_dtype(value)
+    except ValueError:
+        return None
+
+
+def looks_like_dtype(value: Any) -> bool:
+    """Whether a value is meant as a dtype: a string, a dtype object of torch, numpy or TVM, or a scalar type."""
+    if isinstance(value, str) or value in (bool, int, float) or value is None:
+        return value is not None
+    home = (value if isinstance(value, type) else type(value)).__module__.partition(".")[0]
+    return home in ("torch", "numpy", "ml_dtypes", "tvm", "tvm_ffi") and (
+        isinstance(value, type) or "dtype" in type(value).__name__.lower()
+    )
+
+
+def read_dtype(run: Run, value: Any, span: Span) -> str | Unknown:
+    """The canonical name; a problem at `span` and Unknown if it is none."""
+    if isinstance(value, Unknown):
+        return value
+    if not looks_like_dtype(value):
+        return run.report(UNKNOWN_DTYPE, span, what=f"a dtype is expected here, not {type(value).__name__}")
+    try:
+        return canonical_dtype(value)
+    except ValueError as error:
+        return run.report(UNKNOWN_DTYPE, span, what=str(error))
+
+
+def is_float(dtype: str) -> bool:
+    return dtype.startswith(("float", "bfloat"))
+
+
+def is_int(dtype: str) -> bool:
+    """Signed or unsigned; bool is none."""
+    return dtype.startswith(("int", "uint"))
+
+
+def bits(dtype: str) -> int:
+    """Width of one element: 16 for float16, 1 for bool."""
+    return dtype_info(dtype).bits
+
+
+def promote(a: str, b: str) -> str:
+    """The dtype in which two traced operands meet: floats win over integers, then the wider one.
+
+    Two different 16-bit floats meet in float32, signed and unsigned of one width in the signed one.
+    """
+    if a == b:
+        return a
+    if is_float(a) != is_float(b):
+        return a if is_float(a) else b
+    if bits(a) != bits(b):
+        return a if bits(a) > bits(b) else b
+    if is_float(a):
+        return "float32"
+    return a if a.startswith("int") else b

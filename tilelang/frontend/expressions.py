@@ -1,0 +1,377 @@
+"""Expressions: constants, operators, comparisons, displays, f-strings, comprehensions, lambdas."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from tvm import ir
+
+from tilelang.diagnostics.rules.python import PYTHON_ERROR, UNSUPPORTED_PYTHON
+from tilelang.frontend.functions import make_lambda
+from tilelang.frontend.intrinsics import condition_guard
+from tilelang.frontend.local_names import assigned_names
+from tilelang.frontend.loops import python_items, truth
+from tilelang.frontend.model import Late, ModuleValue
+from tilelang.frontend.names import bind_name
+from tilelang.frontend.operators import (
+    SYMBOLS,
+    as_bool,
+    binary,
+    compare,
+    conjunction,
+    disjunction,
+    fold,
+    unary,
+)
+from tilelang.frontend.run import Run
+from tilelang.frontend.scalars import any_unknown, dtype_of_expr, kept, scalar
+from tilelang.frontend.scope import Scope
+from tilelang.frontend.targets import assign
+from tilelang.ir.values import Buffer, Region, Unknown
+
+# Numbers and texts larger than this are no part of a kernel; computing them would stop the editor.
+_MAX_BITS = 4096
+_MAX_TEXT = 1_000_000
+
+
+def constant(run: Run, node: ast.Constant) -> Any:
+    return node.value
+
+
+def binary_expression(run: Run, node: ast.BinOp) -> Any:
+    """`a op b`; a long chain `a + b + c + ...` is walked without recursion."""
+    chain = [node]
+    while isinstance(chain[-1].left, ast.BinOp):
+        chain.append(chain[-1].left)
+    left_node: ast.expr = chain[-1].left
+    left = run.eval(left_node)
+    for step in reversed(chain):
+        right = run.eval(step.right)
+        left = apply_binary(run, step, type(step.op), left, left_node, right, step.right)
+        left_node = step
+    return left
+
+
+def apply_binary(
+    run: Run,
+    node: ast.AST,
+    kind: type[ast.operator],
+    left: Any,
+    left_node: ast.expr,
+    right: Any,
+    right_node: ast.expr,
+) -> Any:
+    """`left op right` with elements read and errors reported at the expression."""
+    if isinstance(left, Buffer | Region | Late):
+        left = scalar(run, left, run.span(left_node))
+    if isinstance(right, Buffer | Region | Late):
+        right = scalar(run, right, run.span(right_node))
+    if _too_large(kind, left, right):
+        return Unknown("the value is too large to be computed here")
+    if id(left) in run.tainted or id(right) in run.tainted:
+        return Unknown("a container is changed on a path that may not be taken")
+    try:
+        return binary(kind, left, right)
+    except Exception as error:  # noqa: BLE001 (untraced operands are the user's objects)
+        if run.environment.static and not _plain(left, right):
+            return Unknown(f"`{SYMBOLS[kind]}` on these objects is not known to the compiler")
+        return _operator_error(run, node, kind, left, right, error)
+
+
+def _operator_error(
+    run: Run, node: ast.AST, kind: type[ast.operator], left: Any, right: Any, error: Exception
+) -> Unknown:
+    if isinstance(left, ir.Expr) or isinstance(right, ir.Expr):
+        return run.report(UNSUPPORTED_PYTHON, run.span(node), what=f"`{SYMBOLS[kind]}`: {error}")
+    return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
+
+
+def _plain(*values: Any) -> bool:
+    return all(isinstance(v, ir.Expr | bool | int | float | str | list | tuple | type(None)) for v in values)
+
+
+def _too_large(kind: type[ast.operator], a: Any, b: Any) -> bool:
+    if kind is ast.Pow and isinstance(a, int) and isinstance(b, int):
+        return abs(b) * a.bit_length() > _MAX_BITS
+    if kind is ast.LShift and isinstance(a, int) and isinstance(b, int):
+        return b > _MAX_BITS
+    if kind is ast.Mult:
+        for text, count in ((a, b), (b, a)):
+            if isinstance(text, str | list | tuple | bytes) and isinstance(count, int):
+                return len(text) * count > _MAX_TEXT
+    return False
+
+
+def unary_expression(run: Run, node: ast.UnaryOp) -> Any:
+    value = run.eval(node.operand)
+    if isinstance(value, Buffer | Region | Late):
+        value = scalar(run, value, run.span(node.operand))
+    if isinstance(node.op, ast.Not) and not isinstance(value, ir.Expr | Unknown):
+        known = truth(value)
+        return known if isinstance(known, Unknown) else not known
+    try:
+        return (
+            fold(unary(type(node.op), value)) if isinstance(value, ir.Expr) else unary(type(node.op), value)
+        )
+    except Exception as error:  # noqa: BLE001 (an untraced operand is the user's object)
+        if run.environment.static and not _plain(value):
+            return Unknown("this operator on this object is not known to the compiler")
+        return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
+
+
+def boolean_expression(run: Run, node: ast.BoolOp) -> Any:
+    """`a and b`, `a or b`: operands after one that decides are not evaluated; later ones stand under the earlier."""
+    is_and = isinstance(node.op, ast.And)
+    combine = conjunction if is_and else disjunction
+    result = _condition_operand(run, node.values[0])
+    for operand in node.values[1:]:
+        if isinstance(result, Unknown):
+            with run.guarded(maybe=True):
+                run.eval(operand)
+            continue
+        if not isinstance(result, ir.Expr):
+            decided = truth(result)
+            if isinstance(decided, Unknown):
+                result = decided
+                continue
+            if decided != is_and:
+                return result
+            result = _condition_operand(run, operand)
+            continue
+        with condition_guard(run, as_bool(result), not is_and, run.span(node.values[0])):
+            right = _condition_operand(run, operand)
+        if not isinstance(right, ir.Expr | Unknown):
+            known = truth(right)
+            right = known
+        result = combine(result, right)
+    return result
+
+
+def _condition_operand(run: Run, node: ast.expr) -> Any:
+    value = run.eval(node)
+    return scalar(run, value, run.span(node)) if isinstance(value, Buffer | Region | Late) else value
+
+
+def comparison(run: Run, node: ast.Compare) -> Any:
+    """`a < b < c`: the middle operands are evaluated once."""
+    left, left_node = run.eval(node.left), node.left
+    result: Any = True
+    for op, right_node in zip(node.ops, node.comparators, strict=True):
+        right = run.eval(right_node)
+        result = conjunction(result, _compare(run, node, op, left, left_node, right, right_node))
+        if result is False:
+            return False
+        left, left_node = right, right_node
+    return result
+
+
+def _compare(
+    run: Run,
+    node: ast.Compare,
+    op: ast.cmpop,
+    left: Any,
+    left_node: ast.expr,
+    right: Any,
+    right_node: ast.expr,
+) -> Any:
+    kind = type(op)
+    if kind in (ast.Is, ast.IsNot):
+        unknown = any_unknown([left, right])
+        return unknown if unknown is not None else compare(kind, left, right)
+    if isinstance(left, Buffer | Region | Late) and not (kind in (ast.Eq, ast.NotEq) and right is None):
+        left = scalar(run, left, run.span(left_node))
+    if isinstance(right, Buffer | Region | Late) and not (kind in (ast.Eq, ast.NotEq) and left is None):
+        right = scalar(run, right, run.span(right_node))
+    unknown = any_unknown([left, right])
+    if unknown is not None:
+        return unknown
+    if id(right) in run.tainted:
+        return Unknown("a container is changed on a path that may not be taken")
+    if kind in (ast.In, ast.NotIn) and isinstance(right, ModuleValue):
+        return Unknown("this comparison is not known to the compiler")
+    try:
+        return fold(compare(kind, left, right))
+    except Exception as error:  # noqa: BLE001 (untraced operands are the user's objects)
+        if run.environment.static and not _plain(left, right):
+            return Unknown("a comparison of these objects is not known to the compiler")
+        return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
+
+
+# -- displays --------------------------------------------------------------------------------------------------
+
+
+def _elements(run: Run, nodes: list[ast.expr]) -> list[Any] | Unknown:
+    values: list[Any] = []
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            items = python_items(run, run.eval(node.value), run.span(node.value))
+            if isinstance(items, Unknown):
+                return items
+            values.extend(items)
+        else:
+            values.append(kept(run, run.eval(node), "element"))
+    return values
+
+
+def tuple_display(run: Run, node: ast.Tuple) -> Any:
+    values = _elements(run, node.elts)
+    return values if isinstance(values, Unknown) else tuple(values)
+
+
+def list_display(run: Run, node: ast.List) -> Any:
+    return _elements(run, node.elts)
+
+
+def set_display(run: Run, node: ast.Set) -> Any:
+    values = _elements(run, node.elts)
+    unknown = any_unknown(values)
+    if unknown is not None:
+        return unknown
+    try:
+        return set(values)  # type: ignore[arg-type]
+    except TypeError as error:
+        return run.report(PYTHON_ERROR, run.span(node), what=f"TypeError: {error}")
+
+
+def dict_display(run: Run, node: ast.Dict) -> Any:
+    result: dict[Any, Any] = {}
+    for key_node, value_node in zip(node.keys, node.values, strict=True):
+        value = run.eval(value_node)
+        if key_node is None:
+            if not isinstance(value, dict):
+                return Unknown("a part of the dict is not known")
+            result.update(value)
+            continue
+        key = run.eval(key_node)
+        if isinstance(key, Unknown):
+            return key
+        try:
+            result[key] = kept(run, value, "element")
+        except TypeError as error:
+            return run.report(PYTHON_ERROR, run.span(key_node), what=f"TypeError: {error}")
+    return result
+
+
+def formatted_string(run: Run, node: ast.JoinedStr) -> Any:
+    """An f-string; traced values print as their expression."""
+    parts = []
+    for part in node.values:
+        value = run.eval(part)
+        if isinstance(value, Unknown):
+            return value
+        parts.append(str(value))
+    return "".join(parts)
+
+
+def formatted_value(run: Run, node: ast.FormattedValue) -> Any:
+    value = run.eval(node.value)
+    if isinstance(value, Buffer):
+        value = value.name
+    unknown = any_unknown(value)
+    if unknown is not None:
+        return unknown
+    spec = "" if node.format_spec is None else run.eval(node.format_spec)
+    if isinstance(spec, Unknown) or sum(c.isdigit() for c in str(spec)) > 4:
+        return Unknown("the format is not known")
+    convert: Callable[[Any], Any] = {114: repr, 115: str, 97: ascii}.get(node.conversion, lambda v: v)
+    if run.environment.static and not _plain(value):
+        return str(value) if isinstance(value, str) else Unknown("how this object prints is not known")
+    try:
+        return format(convert(value), spec)
+    except Exception as error:  # noqa: BLE001 (the user's object prints itself)
+        return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
+
+
+# -- comprehensions --------------------------------------------------------------------------------------------
+
+
+def _comprehend(run: Run, generators: list[ast.comprehension], add: Callable[[], None]) -> Unknown | None:
+    """Run `add` for every combination of the generators' targets, in a scope of their own."""
+    if not generators:
+        add()
+        return None
+    first, rest = generators[0], generators[1:]
+    items = python_items(run, run.eval(first.iter), run.span(first.iter))
+    if isinstance(items, Unknown):
+        return items
+    for item in items:
+        run.steps += 1
+        assign(run, first.target, item)
+        conditions = [run.eval(c) for c in first.ifs]
+        known = [c if isinstance(c, Unknown) else truth(c) for c in conditions]
+        unknown = next((k for k in known if isinstance(k, Unknown)), None)
+        if unknown is not None:
+            return unknown
+        if all(known):
+            lost = _comprehend(run, rest, add)
+            if lost is not None:
+                return lost
+    return None
+
+
+def _in_own_scope(run: Run, generators: list[ast.comprehension], add: Callable[[], None]) -> Unknown | None:
+    saved = run.scope
+    targets = [ast.copy_location(ast.Expr(g.target), g.target) for g in generators]
+    run.scope = Scope(saved, assigned_names(run.source, targets), owner="comprehension")  # type: ignore[arg-type]
+    try:
+        return _comprehend(run, generators, add)
+    finally:
+        run.scope = saved
+
+
+def list_comprehension(run: Run, node: ast.ListComp | ast.GeneratorExp) -> Any:
+    values: list[Any] = []
+    lost = _in_own_scope(
+        run, node.generators, lambda: values.append(kept(run, run.eval(node.elt), "element"))
+    )
+    return values if lost is None else lost
+
+
+def set_comprehension(run: Run, node: ast.SetComp) -> Any:
+    values: list[Any] = []
+    lost = _in_own_scope(run, node.generators, lambda: values.append(run.eval(node.elt)))
+    unknown = lost or any_unknown(values)
+    if unknown is not None:
+        return unknown
+    return set(values)
+
+
+def dict_comprehension(run: Run, node: ast.DictComp) -> Any:
+    pairs: list[tuple[Any, Any]] = []
+
+    def add() -> None:
+        pairs.append((run.eval(node.key), kept(run, run.eval(node.value), "element")))
+
+    lost = _in_own_scope(run, node.generators, add)
+    unknown = lost if lost is not None else any_unknown([k for k, _ in pairs])
+    return dict(pairs) if unknown is None else unknown
+
+
+# -- the rest --------------------------------------------------------------------------------------------------
+
+
+def lambda_expression(run: Run, node: ast.Lambda) -> Any:
+    return make_lambda(run, node)
+
+
+def named_expression(run: Run, node: ast.NamedExpr) -> Any:
+    value = run.eval(node.value)
+    bind_name(run, node.target.id, value, run.span(node.target))
+    found, bound = run.scope.find(node.target.id)
+    return bound if found is not None else value
+
+
+def unsupported(run: Run, node: ast.expr) -> Any:
+    """`await`, `yield`."""
+    word = type(node).__name__.lower().replace("yieldfrom", "yield from")
+    return run.report(UNSUPPORTED_PYTHON, run.span(node), what=f"`{word}` cannot stand in a kernel")
+
+
+def starred(run: Run, node: ast.Starred) -> Any:
+    return run.eval(node.value)
+
+
+def dtype_text(value: ir.Expr) -> str:
+    return dtype_of_expr(value)

@@ -1,0 +1,69 @@
+"""`import` statements: the environment says what a module is; in the live environment Python imports it."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tilelang.frontend.attributes import unknown_language_name
+from tilelang.frontend.model import NO_VALUE, Flow, ModuleValue
+from tilelang.frontend.names import bind_name
+from tilelang.frontend.run import Run
+from tilelang.ir.values import Unknown
+
+LANGUAGE_MODULE = "tilelang.language"
+
+
+def import_statement(run: Run, node: ast.Import) -> Flow | None:
+    """`import a.b`, `import a.b as c`."""
+    for alias in node.names:
+        if alias.asname:
+            value = run.environment.module(run, alias.name, 0)
+            bind_name(run, alias.asname, value, run.span(node))
+        else:
+            top = alias.name.partition(".")[0]
+            bind_name(run, top, run.environment.module(run, top, 0), run.span(node))
+    return None
+
+
+def import_from_statement(run: Run, node: ast.ImportFrom) -> Flow | None:
+    """`from a.b import c as d`, `from a.b import *`."""
+    name = node.module or ""
+    module = run.environment.module(run, name, node.level)
+    for alias in node.names:
+        if alias.name == "*":
+            _star(run, node, module)
+            continue
+        value = member(run, module, alias.name)
+        if value is NO_VALUE:
+            inner = f"{name}.{alias.name}" if name else alias.name
+            value = run.environment.module(run, inner, node.level)
+            if isinstance(value, Unknown) and name == LANGUAGE_MODULE:
+                at = run.span(alias) if hasattr(alias, "lineno") else run.span(node)
+                value = unknown_language_name(run, alias.name, at, name)
+        bind_name(run, alias.asname or alias.name, value, run.span(node))
+    return None
+
+
+def member(run: Run, module: Any, name: str) -> Any:
+    """A name of a module; NO_VALUE if it is not known to have it."""
+    if isinstance(module, ModuleValue):
+        return module.names.get(name, NO_VALUE)
+    if isinstance(module, Unknown):
+        return module
+    return getattr(module, name, NO_VALUE)
+
+
+def _star(run: Run, node: ast.ImportFrom, module: Any) -> None:
+    if isinstance(module, Unknown):
+        run.open_scopes.add(id(run.scope))
+        return
+    names = module.names if isinstance(module, ModuleValue) else vars(module)
+    exported = names.get("__all__")
+    if not isinstance(exported, list | tuple):
+        exported = [n for n in names if not n.startswith("_")]
+    for name in exported:
+        if isinstance(name, str) and name in names:
+            bind_name(run, name, names[name], run.span(node))
+    if isinstance(module, ModuleValue) and module.open:
+        run.open_scopes.add(id(run.scope))

@@ -1,0 +1,296 @@
+"""One kernel, interpreted: from a function and the values of its parameters to a tile program."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tvm import ir
+
+from tilelang.diagnostics.problem import Related
+from tilelang.diagnostics.rules.python import (
+    BAD_ARGUMENTS,
+    CONST_UNBOUND,
+    CONST_UNUSED,
+    OUTPUT_NOT_RETURNED,
+    STEP_LIMIT,
+)
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.functions import new_scope
+from tilelang.frontend.model import NO_VALUE, Function, PrimFunction, TensorType
+from tilelang.frontend.parameters import declare_parameter
+from tilelang.frontend.run import Run, Signature, StopInterpreting, without_slots
+from tilelang.ir.tile_program import Param, TileProgram
+from tilelang.ir.values import Buffer, Unknown, as_int
+
+
+@dataclass(frozen=True)
+class KernelRequest:
+    """What to interpret: `values` by parameter name; parameters without one are Unknown unless they are tensors."""
+
+    function: Function
+    name: str
+    qualified_name: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    consts: Mapping[str, int] = field(default_factory=dict)
+    out_idx: Any = None
+    stop_at_launch: bool = False
+    specialisation: tuple[tuple[str, str], ...] = ()
+
+
+def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
+    """Interpret an eager kernel, or a factory and the `@T.prim_func` it returns."""
+    function = request.function
+    run.kernel_span = function.source.function_span(function.node)  # type: ignore[arg-type]
+    scope = new_scope(function)
+    names = _parameter_names(function.node.args)
+    for name in names:
+        value = request.values.get(name, function.defaults.get(name, NO_VALUE))
+        if value is NO_VALUE:
+            value = Unknown(f"the parameter `{name}` has no value here")
+        scope.names[name] = value
+    run.signature = Signature(
+        consts=request.consts, names=tuple(names), node_scope=scope, stop_at_launch=request.stop_at_launch
+    )
+    result, stopped = _interpret(run, function, scope)
+    style: Literal["eager", "lazy"] = "eager"
+    missing = [
+        n for n in names if isinstance(scope.names.get(n), Unknown) and _not_given(request, function, n)
+    ]
+    if isinstance(result, PrimFunction):
+        style = "lazy"
+        stopped = _trace_prim(run, result)
+        outputs = _out_idx(run, request)
+    else:
+        missing = [n for n in missing if n not in run.signature.parameters]
+        outputs = _returned(run, result) if not stopped else ()
+    _check_consts(run, stopped or request.stop_at_launch)
+    return _program(run, request, style, outputs, missing)
+
+
+def trace_prim_function(run: Run, request: KernelRequest) -> TileProgram:
+    """Interpret a `@T.prim_func` that stands by itself, or that running Python has made."""
+    run.kernel_span = request.function.source.function_span(request.function.node)  # type: ignore[arg-type]
+    stopped = _trace_prim(run, PrimFunction(request.function))
+    outputs = _out_idx(run, request)
+    _check_consts(run, stopped)
+    return _program(run, request, "lazy", outputs, [])
+
+
+def _not_given(request: KernelRequest, function: Function, name: str) -> bool:
+    return name not in request.values and name not in function.defaults
+
+
+def _parameter_names(args: ast.arguments) -> list[str]:
+    return [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+
+
+def _parameters(args: ast.arguments) -> list[ast.arg]:
+    return [*args.posonlyargs, *args.args, *args.kwonlyargs]
+
+
+def _interpret(run: Run, function: Function, scope: Any) -> tuple[Any, bool]:
+    """Annotations of the signature, then the body. True if the run gave up or was asked to stop."""
+    run.source, run.scope = function.source, scope
+    try:
+        _signature_annotations(run, function, only_tensors=True)
+        flow = run.exec(function.node.body)  # type: ignore[arg-type]
+    except StopInterpreting:
+        return None, True
+    except RecursionError:
+        run.report(
+            STEP_LIMIT, function.source.name_span(function.node), what="the kernel is nested too deeply"
+        )  # type: ignore[arg-type]
+        run.complete = False
+        return None, True
+    if flow is not None and flow.kind == "raise":
+        run.complete = False
+        return Unknown("the kernel raises"), False
+    if flow is not None and flow.kind == "return":
+        return flow.value, False
+    if run.maybe_returned:
+        kernel = next((v for v in run.maybe_returned if isinstance(v, PrimFunction)), None)
+        return kernel or Unknown("what is returned depends on a condition that is not known"), False
+    return None, False
+
+
+def _signature_annotations(run: Run, function: Function, *, only_tensors: bool) -> None:
+    """`A: T.Tensor(...)` in the signature, evaluated among the names around the function."""
+    own = run.scope
+    for parameter in _parameters(function.node.args):
+        if parameter.annotation is None:
+            continue
+        run.scope = function.closure
+        try:
+            annotation = run.eval(parameter.annotation)
+        finally:
+            run.scope = own
+        at = run.span(parameter)
+        name_span = Span(at.path, at.line, at.column, at.line, at.column + len(parameter.arg))
+        scalar_type = not isinstance(annotation, type) and isinstance(annotation, str)
+        if isinstance(annotation, TensorType) or scalar_type:
+            declare_parameter(run, parameter.arg, annotation, name_span, at)
+        elif not only_tensors:
+            run.complete = False
+            own.names[parameter.arg] = (
+                annotation
+                if isinstance(annotation, Unknown)
+                else Unknown("a parameter without a tensor type")
+            )
+
+
+def _trace_prim(run: Run, kernel: PrimFunction) -> bool:
+    """Interpret the body of a prim_func in the place where it was defined."""
+    function = kernel.function
+    scope = new_scope(function)
+    names = _parameter_names(function.node.args)
+    run.signature = Signature(names=tuple(names), node_scope=scope)
+    for name in names:
+        scope.names[name] = Unknown(f"`{name}` has no T.Tensor annotation")
+    run.source, run.scope, run.loops, run.regions = function.source, scope, [], []
+    try:
+        _signature_annotations(run, function, only_tensors=False)
+        run.exec(function.node.body)  # type: ignore[arg-type]
+    except StopInterpreting:
+        return True
+    return False
+
+
+def _returned(run: Run, result: Any) -> tuple[str, ...]:
+    """Names of the returned outputs; problems for outputs that are not returned, and for returned values that are none."""
+    made = [b for b in run.buffers if b.role == "output"]
+    if isinstance(result, Unknown):
+        run.complete = False
+        return tuple(b.name for b in made)
+    values = list(result) if isinstance(result, tuple | list) else [] if result is None else [result]
+    span = run.return_spans.get(id(result), run.kernel_span)
+    returned = [v for v in values if isinstance(v, Buffer) and v.role == "output"]
+    for value in values:
+        if isinstance(value, Unknown):
+            run.complete = False
+            return tuple(b.name for b in made)
+        if value not in returned if isinstance(value, Buffer) else True:
+            _wrong_return(run, value, span)
+    for buffer in made:
+        if buffer not in returned:
+            what = f"`{buffer.name}` is made by T.empty but not returned; add `return {buffer.name}`"
+            run.report(OUTPUT_NOT_RETURNED, buffer.name_span, what=what)
+    return tuple(b.name for b in returned)
+
+
+def _wrong_return(run: Run, value: Any, span: Span) -> None:
+    if isinstance(value, Buffer):
+        related = (Related(value.name_span, f"`{value.name}` is declared here"),)
+        what = f"`{value.name}` is returned, but only tensors made by T.empty may be"
+        run.report(OUTPUT_NOT_RETURNED, span, related=related, what=what)
+        return
+    kind = "a value of the kernel" if isinstance(value, ir.Expr) else f"a {type(value).__name__}"
+    if not run.launched and not isinstance(value, ir.Expr):
+        run.complete = False  # a factory of something else
+        return
+    run.report(OUTPUT_NOT_RETURNED, span, what=f"{kind} is returned, but only tensors made by T.empty may be")
+
+
+def _out_idx(run: Run, request: KernelRequest) -> tuple[str, ...]:
+    """`out_idx` of the decorator as names; a problem for an index that is no tensor parameter."""
+    given = request.out_idx
+    if given is None:
+        return ()
+    if isinstance(given, Unknown):
+        run.complete = False
+        return ()
+    entries: Sequence[Any] = given if isinstance(given, tuple | list) else [given]
+    params = _ordered_parameters(run)
+    names = []
+    for entry in entries:
+        number = as_int(entry)
+        if number is None:
+            run.complete = False
+            continue
+        if not -len(params) <= number < len(params) or params[number].buffer is None:
+            what = (
+                f"out_idx {number}: the kernel has {len(params)} parameters, and that is no tensor among them"
+            )
+            at = run.source.name_span(request.function.node)  # type: ignore[arg-type]
+            run.report(BAD_ARGUMENTS, at, callee="tilelang.jit", what=what)
+            continue
+        buffer = params[number].buffer
+        assert buffer is not None
+        buffer.role = "output"
+        names.append(buffer.name)
+    return tuple(names)
+
+
+def _ordered_parameters(run: Run) -> list[Param]:
+    declared = run.signature.parameters
+    return [declared[n] for n in run.signature.names if n in declared]
+
+
+def _check_consts(run: Run, stopped: bool) -> None:
+    """Every T.const stands by itself in a shape or a stride."""
+    entries = [
+        entry
+        for p in run.signature.parameters.values()
+        if p.buffer is not None
+        for entry in (*p.buffer.shape, *(p.buffer.strides or ()))
+    ]
+    lost = any(isinstance(e, Unknown) for e in entries) or _undeclared_tensors(run)
+    for symbol in run.symbols:
+        if symbol.kind != "const" or symbol.name in run.signature.consts:
+            continue
+        if any(isinstance(e, ir.Var) and e.same_as(symbol.var) for e in entries):
+            continue
+        if stopped or lost:
+            continue
+        if symbol.name not in run.used_names:
+            run.report(CONST_UNUSED, symbol.span, tags=("unnecessary",), name=symbol.name)
+            run.complete = False
+        else:
+            run.report(CONST_UNBOUND, symbol.span, name=symbol.name)
+
+
+def _undeclared_tensors(run: Run) -> bool:
+    """A parameter whose annotation was unknown may have held the const."""
+    scope = run.signature.node_scope
+    return scope is not None and any(
+        isinstance(scope.names.get(n), Unknown) and n not in run.signature.parameters and n in scope.locals
+        for n in run.signature.names
+    )
+
+
+def _program(
+    run: Run,
+    request: KernelRequest,
+    style: Literal["eager", "lazy"],
+    outputs: tuple[str, ...],
+    missing: list[str],
+) -> TileProgram:
+    params = _ordered_parameters(run)
+    if style == "eager":
+        by_name = {b.name: b for b in run.buffers if b.role == "output"}
+        params += [Param(n, by_name[n], None, by_name[n].name_span) for n in outputs]
+    indices = tuple(k for k, p in enumerate(params) if p.name in outputs)
+    if not run.launched:
+        run.complete = False
+    function = request.function
+    return TileProgram(
+        name=request.name,
+        qualified_name=request.qualified_name,
+        style=style,
+        span=function.source.function_span(function.node),  # type: ignore[arg-type]
+        name_span=function.source.name_span(function.node),  # type: ignore[arg-type]
+        params=params,
+        body=without_slots(run.body),
+        buffers=run.buffers,
+        uses=[(span, buffer) for (span, _), buffer in run.uses.items()],
+        accesses=run.accesses,
+        symbols=run.symbols,
+        outputs=indices,
+        specialisation=request.specialisation,
+        missing=tuple(missing),
+        problems=run.problems,
+        attrs=run.attrs,
+        complete=run.complete,
+    )

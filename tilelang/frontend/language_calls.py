@@ -1,0 +1,139 @@
+"""Calls of the language: arguments bound to the declaration, then handled by what the name is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from tvm import ir
+
+from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_LANGUAGE_NAME
+from tilelang.frontend.allocations import allocate
+from tilelang.frontend.arguments import Argument, Bound, bind_arguments, signature_of
+from tilelang.frontend.decorators import decorate_value
+from tilelang.frontend.intrinsics import choose, condition_guard, convert_value, evaluate
+from tilelang.frontend.model import Frame
+from tilelang.frontend.run import Run
+from tilelang.frontend.scalars import scalar
+from tilelang.frontend.tensors import const, dynamic, empty, reshape, strided_tensor, tensor, view
+from tilelang.frontend.tile_ops import record_operation
+from tilelang.ir import tile_ops
+from tilelang.ir.tile_program import Evaluate
+from tilelang.ir.values import Unknown
+from tilelang.language.names import LANGUAGE, Entry
+
+_TENSORS: dict[str, Callable[[Run, Bound], Any]] = {
+    "Tensor": tensor,
+    "StridedTensor": strided_tensor,
+    "dynamic": dynamic,
+    "const": const,
+    "empty": empty,
+    "reshape": reshape,
+    "view": view,
+}
+
+
+def call_language(
+    run: Run, node: ast.Call, name: str, function: Any, args: list[Argument], kwargs: dict[str, Argument]
+) -> Any:
+    """`T.<name>(...)`."""
+    entry = LANGUAGE[name]
+    span, callee_span = run.span(node), run.span(node.func)
+    if entry.kind == "meta":
+        return decorate_value(run, function, args)
+    bound = bind_arguments(run, signature_of(function), f"T.{name}", args, kwargs, span, callee_span)
+    if isinstance(bound, Unknown):
+        return bound
+    if not _supported(run, entry, function, bound):
+        return Unknown(f"T.{name} is used in a way that is not supported")
+    match entry.kind:
+        case "tile_op":
+            record_operation(run, entry.op, entry.fixed, bound)
+            return None
+        case "frame":
+            return _frame(entry, bound)
+        case "alloc":
+            return allocate(run, entry.op, bound)
+        case "tensor":
+            return _TENSORS[entry.op](run, bound)
+        case "expr":
+            return evaluate(run, entry.op, bound)
+        case "dtype":
+            value = args[0] if args else Argument(Unknown("a dtype called without a value"), span)
+            return convert_value(run, value.value, entry.op, value.span, f"T.{name}")
+        case "annotation":
+            return _ANNOTATIONS[entry.op](run, bound)
+        case "sync":
+            run.emit(Evaluate(tile_ops.call(tile_ops.SYNC, [], span=span), span))
+            return None
+    return Unknown(f"T.{name} is not known to the compiler")
+
+
+def _supported(run: Run, entry: Entry, function: Any, bound: Bound) -> bool:
+    """Parameters that are declared for compatibility only: anything but the default leaves the kernel unchecked."""
+    fine = True
+    for name in entry.unsupported:
+        argument = bound.arguments.get(name)
+        if argument is None or argument.value == signature_of(function).parameters[name].default:
+            continue
+        run.report(UNSUPPORTED_LANGUAGE_NAME, argument.span, module=f"{bound.callee}(...)", name=name)
+        run.complete = False
+        fine = False
+    return fine
+
+
+def _frame(entry: Entry, bound: Bound) -> Frame:
+    values: dict[str, Any] = {n: a.value for n, a in bound.arguments.items()}
+    spans = {n: a.span for n, a in bound.arguments.items()}
+    for star, items in bound.items.items():
+        values[star] = tuple(a.value for a in items)
+        spans |= {f"{star}.{k}": a.span for k, a in enumerate(items)}
+    return Frame(entry.op, values, spans, bound.span)
+
+
+def guarded_choice(run: Run, node: ast.Call) -> Any:
+    """`T.if_then_else(cond, t, f)`: what `t` and `f` read is read only where `cond` says so."""
+    names = ("cond", "t", "f")
+    nodes: dict[str, ast.expr] = dict(zip(names, node.args, strict=False))
+    nodes |= {k.arg: k.value for k in node.keywords if k.arg is not None}
+    if set(nodes) != set(names) or len(node.args) + len(node.keywords) != len(names):
+        run.report(
+            BAD_ARGUMENTS,
+            run.span(node),
+            callee="T.if_then_else",
+            what="takes a condition and two values: (cond, t, f)",
+        )
+        return Unknown("the arguments of T.if_then_else do not fit")
+    condition = scalar(run, run.eval(nodes["cond"]), run.span(nodes["cond"]))
+    values = []
+    for negated, name in ((False, "t"), (True, "f")):
+        at = run.span(nodes[name])
+        with condition_guard(run, condition, negated, run.span(nodes["cond"])):
+            value = scalar(run, run.eval(nodes[name]), at)
+        if not isinstance(value, ir.Expr | bool | int | float | Unknown):
+            what = f"`{name}` must be a number, not a {type(value).__name__}"
+            value = run.report(BAD_ARGUMENTS, at, callee="T.if_then_else", what=what)
+        values.append(value)
+    return choose(run, condition, *values)
+
+
+def _use_swizzle(run: Run, bound: Bound) -> None:
+    """`tl.block_swizzle` of the function: the order and the panel size, such as `row:10`."""
+    panel, order, enable = bound.value("panel_size"), bound.value("order", "row"), bound.value("enable", True)
+    if any(isinstance(v, Unknown) for v in (panel, order, enable)):
+        run.complete = False
+        return
+    if not enable:
+        return
+    if order not in ("row", "column"):
+        what = f'order is "row" or "column", not {order!r}'
+        run.report(BAD_ARGUMENTS, bound.span_of("order"), callee=bound.callee, what=what)
+    elif not isinstance(panel, int) or panel <= 0:
+        what = "panel_size must be a positive number known at compile time"
+        run.report(BAD_ARGUMENTS, bound.span_of("panel_size"), callee=bound.callee, what=what)
+    else:
+        run.attrs["tl.block_swizzle"] = f"{order}:{panel}"
+
+
+_ANNOTATIONS: dict[str, Callable[[Run, Bound], None]] = {"use_swizzle": _use_swizzle}

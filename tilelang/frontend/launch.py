@@ -1,0 +1,153 @@
+"""`with T.Kernel(...) as (bx, by):` : the grid, the threads and the body of a launch."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tvm import ir
+
+from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.model import Flow, Frame
+from tilelang.frontend.names import bind_name
+from tilelang.frontend.regions import leave_loop, traced_region
+from tilelang.frontend.run import Run, StopInterpreting
+from tilelang.frontend.targets import assign
+from tilelang.frontend.tensors import read_size
+from tilelang.ir.tile_program import Launch
+from tilelang.ir.values import Unknown, as_int, show
+
+DEFAULT_THREADS = 128
+_MAX_DIMENSIONS = 3
+
+
+def with_statement(run: Run, node: ast.With) -> Flow | None:
+    """`with`: a launch, or a context manager that the compiler does not know (its body is interpreted)."""
+    return _with_items(run, node, list(node.items))
+
+
+def _with_items(run: Run, node: ast.With, items: list[ast.withitem]) -> Flow | None:
+    if not items:
+        return run.exec(node.body)
+    item, rest = items[0], items[1:]
+    value = run.eval(item.context_expr)
+    if isinstance(value, Frame) and value.name == "Kernel":
+        return _launch(run, node, item, rest, value)
+    if isinstance(value, Frame):
+        run.report(
+            UNSUPPORTED_PYTHON,
+            run.span(item.context_expr),
+            what=f"T.{value.name} is a loop: write `for ... in`",
+        )
+    if item.optional_vars is not None:
+        assign(run, item.optional_vars, Unknown("what this `with` gives is not known to the compiler"))
+    return _with_items(run, node, rest)
+
+
+def _launch(
+    run: Run, node: ast.With, item: ast.withitem, rest: list[ast.withitem], frame: Frame
+) -> Flow | None:
+    if run.signature.stop_at_launch:
+        raise StopInterpreting
+    if run.launch is not None:
+        run.report(
+            UNSUPPORTED_PYTHON, frame.span, what="a launch cannot stand inside another `with T.Kernel(...)`"
+        )
+        return None
+    grid = _grid(run, frame)
+    threads = _threads(run, frame)
+    names = _names(item.optional_vars, len(grid))
+    block_vars = tuple(run.fresh(n, "int32") for n in names)
+    thread_vars = tuple(run.fresh(f"t{'xyz'[k]}", "int32") for k in range(len(threads or ())))
+    launch = Launch(grid, threads, block_vars, thread_vars, [], frame.span)
+    run.emit(launch)
+    run.launch, run.launched = launch, True
+    try:
+        with run.nested(launch.body), traced_region(run, "launch", frame.span) as region:
+            _bind_blocks(run, item.optional_vars, block_vars)
+            flow = _with_items(run, node, rest)
+    finally:
+        run.launch = None
+    leave_loop(run, region, launch=True)
+    if flow is not None and flow.kind == "return" and flow.value is None:
+        return None
+    return flow
+
+
+def _grid(run: Run, frame: Frame) -> tuple[Any, ...]:
+    blocks: list[Any] = list(frame.arguments["blocks"])
+    if len(blocks) == 1 and isinstance(blocks[0], tuple | list):
+        blocks = list(blocks[0])
+    if not 1 <= len(blocks) <= _MAX_DIMENSIONS:
+        what = f"a grid has one to three extents, not {len(blocks)}"
+        run.report(BAD_ARGUMENTS, frame.span, callee="T.Kernel", what=what)
+        blocks = [*blocks, 1][:_MAX_DIMENSIONS]
+    grid = []
+    for k, block in enumerate(blocks):
+        span = frame.spans.get(f"blocks.{k}", frame.span)
+        extent = read_size(run, block, span, "a grid extent")
+        number = as_int(extent)
+        if number is not None and number <= 0:
+            what = f"extent {k} of the grid is {number}; every extent must be positive"
+            extent = run.report(BAD_ARGUMENTS, span, callee="T.Kernel", what=what)
+        grid.append(extent)
+    return tuple(grid)
+
+
+def _threads(run: Run, frame: Frame) -> tuple[int, ...] | None:
+    given = frame.arguments.get("threads")
+    if given is None:
+        return (DEFAULT_THREADS,)
+    span = frame.spans.get("threads", frame.span)
+    entries = list(given) if isinstance(given, tuple | list) else [given]
+    numbers = []
+    for entry in entries:
+        extent = read_size(run, entry, span, "a number of threads")
+        number = as_int(extent)
+        if isinstance(extent, Unknown):
+            return None
+        if number is None or number <= 0:
+            what = (
+                f"the number of threads must be a positive number known at compile time, not {show(extent)}"
+            )
+            run.report(BAD_ARGUMENTS, span, callee="T.Kernel", what=what)
+            return None
+        numbers.append(number)
+    if not 1 <= len(numbers) <= _MAX_DIMENSIONS:
+        run.report(
+            BAD_ARGUMENTS,
+            span,
+            callee="T.Kernel",
+            what=f"threads has one to three extents, not {len(numbers)}",
+        )
+        return None
+    return tuple(numbers)
+
+
+def _names(target: ast.expr | None, count: int) -> list[str]:
+    """The author's names for the block variables; bx, by, bz where there are none."""
+    targets = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+    names = []
+    for k in range(count):
+        node = targets[k] if k < len(targets) else None
+        given = node.id if isinstance(node, ast.Name) and node.id != "_" else None
+        names.append(given if given and given not in names else f"b{'xyz'[k]}")
+    return names
+
+
+def _bind_blocks(run: Run, target: ast.expr | None, block_vars: tuple[ir.Var, ...]) -> None:
+    if target is None:
+        return
+    if isinstance(target, ast.Name):
+        value: Any = block_vars[0] if len(block_vars) == 1 else tuple(block_vars)
+        bind_name(run, target.id, value, run.span(target))
+        return
+    if isinstance(target, ast.Tuple | ast.List) and len(target.elts) != len(block_vars):
+        span: Span = run.span(target)
+        what = f"the grid has {len(block_vars)} dimension(s), but {len(target.elts)} names are bound to it"
+        run.report(BAD_ARGUMENTS, span, callee="T.Kernel", what=what)
+        for element in target.elts:
+            assign(run, element, Unknown(what))
+        return
+    assign(run, target, tuple(block_vars))

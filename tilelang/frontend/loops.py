@@ -1,0 +1,397 @@
+"""`for` and `while`: loops of the kernel, and loops over Python values that run while tracing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.dtypes import is_float
+from tilelang.frontend.intrinsics import ceildiv
+from tilelang.frontend.model import ClassValue, Flow, Frame
+from tilelang.frontend.operators import as_bool, binary, fold
+from tilelang.frontend.regions import leave_loop, traced_region
+from tilelang.frontend.run import LoopEntry, Run
+from tilelang.frontend.scalars import any_traced, any_unknown, dtype_of_expr, kept, scalar
+from tilelang.frontend.targets import assign
+from tilelang.frontend.tensors import read_size
+from tilelang.ir.tile_program import Context, For, Jump, Loop
+from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
+
+_NOT_ANNOTATIONS = ("start", "stop", "step", "extents", "annotations")
+
+
+def for_statement(run: Run, node: ast.For) -> Flow | None:
+    """`for target in iterator`."""
+    value = run.eval(node.iter)
+    span = run.span(node.iter)
+    if isinstance(value, Frame):
+        if value.name == "Kernel":
+            run.report(
+                UNSUPPORTED_PYTHON, span, what="T.Kernel is a launch: write `with T.Kernel(...) as bx:`"
+            )
+            return None
+        return _frame_loop(run, node, value)
+    if isinstance(value, range | _SymbolicRange) and run.launch is not None:
+        return _range_loop(run, node, value, span)
+    if isinstance(value, Unknown) or id(value) in run.tainted:
+        return _unknown_loop(run, node, span)
+    return _python_loop(run, node, value, span)
+
+
+class _SymbolicRange:
+    """`range` over a bound that is known only when the kernel runs."""
+
+    def __init__(self, start: Any, stop: Any, step: Any) -> None:
+        self.start, self.stop, self.step = start, stop, step
+
+
+def symbolic_range(run: Run, args: list[Any], span: Span) -> Any:
+    """The value of `range(...)` with a traced argument."""
+    values = [read_size(run, a, span, "a bound of a loop") for a in args]
+    unknown = any_unknown(values)
+    if unknown is not None:
+        return unknown
+    if not 1 <= len(values) <= 3:
+        return run.report(
+            BAD_ARGUMENTS, span, callee="range", what=f"takes 1 to 3 arguments, not {len(values)}"
+        )
+    start, stop = (0, values[0]) if len(values) == 1 else values[:2]
+    return _SymbolicRange(start, stop, values[2] if len(values) == 3 else 1)
+
+
+# -- loops of the kernel ---------------------------------------------------------------------------------------
+
+
+def _frame_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
+    if frame.name == "Parallel":
+        extents = tuple(
+            read_size(run, e, frame.spans.get(f"extents.{k}", frame.span), "an extent")
+            for k, e in enumerate(frame.arguments["extents"])
+        )
+        if not extents:
+            run.report(BAD_ARGUMENTS, frame.span, callee="T.Parallel", what="needs at least one extent")
+            return None
+        loop = _make_loop(run, node, "Parallel", (0,) * len(extents), extents, 1, frame.span, _notes(frame))
+        return _traced_loop(run, node, loop)
+    start, stop, step = _bounds(run, frame)
+    notes = _notes(frame)
+    if any_unknown(list(notes.values())) is not None:
+        run.complete = False
+    return _counted_loop(run, node, frame.name, start, stop, step, frame.span, notes)
+
+
+def _counted_loop(
+    run: Run, node: ast.For, kind: Any, start: Any, stop: Any, step: Any, span: Span, notes: dict[str, Any]
+) -> Flow | None:
+    """A loop from start to stop. With a step other than 1 the variable counts iterations, and the name is computed."""
+    if as_int(step) == 1:
+        loop = _make_loop(run, node, kind, (start,), (_distance(run, start, stop),), 1, span, notes)
+        return _traced_loop(run, node, loop)
+    number = as_int(step)
+    if number is None and not isinstance(step, Unknown):
+        what = f"the step of a loop must be a number known at compile time, not {show(step)}"
+        run.report(BAD_ARGUMENTS, span, callee="the loop", what=what)
+        number = 1
+    if number is None or any_unknown([start, stop]) is not None:
+        trips: Any = any_unknown([step, start, stop])
+    elif number > 0:
+        trips = ceildiv(_distance(run, start, stop), number)
+    else:
+        trips = ceildiv(_distance(run, stop, start), -number)
+    if isinstance(trips, int):
+        trips = max(trips, 0)
+    loop = _make_loop(run, node, kind, (0,), (trips,), 1, span, notes)
+    return _traced_loop(run, node, loop, lambda var: binary(ast.Add, start, binary(ast.Mult, var, step)))
+
+
+def _notes(frame: Frame) -> dict[str, Any]:
+    notes = {k: v for k, v in frame.arguments.items() if k not in _NOT_ANNOTATIONS and v is not None}
+    extra = frame.arguments.get("annotations")
+    if isinstance(extra, dict):
+        notes |= {str(k): v for k, v in extra.items()}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in notes.items()}
+
+
+def _bounds(run: Run, frame: Frame) -> tuple[Any, Any, Any]:
+    given = frame.arguments
+    start_span, stop_span = frame.spans.get("start", frame.span), frame.spans.get("stop", frame.span)
+    if given.get("stop") is None:
+        return 0, read_size(run, given["start"], start_span, "a bound of a loop"), 1
+    start = read_size(run, given["start"], start_span, "a bound of a loop")
+    stop = read_size(run, given["stop"], stop_span, "a bound of a loop")
+    step = given.get("step")
+    step = 1 if step is None else read_size(run, step, frame.spans.get("step", frame.span), "a step")
+    if as_int(step) == 0:
+        run.report(
+            BAD_ARGUMENTS, frame.spans.get("step", frame.span), callee=f"T.{frame.name}", what="the step is 0"
+        )
+        step = 1
+    return start, stop, step
+
+
+def _range_loop(run: Run, node: ast.For, value: Any, span: Span) -> Flow | None:
+    return _counted_loop(run, node, "serial", value.start, value.stop, value.step, span, {})
+
+
+def _distance(run: Run, start: Any, stop: Any) -> Any:
+    """`stop - start`, simplified."""
+    if any_unknown([start, stop]) is not None:
+        return any_unknown([start, stop])
+    if as_int(start) == 0:
+        return stop
+    length = binary(ast.Sub, stop, start)
+    return fold(run.analyzer.simplify(length)) if isinstance(length, ir.Expr) else length
+
+
+def _make_loop(
+    run: Run,
+    node: ast.For,
+    kind: Any,
+    mins: tuple[Any, ...],
+    extents: tuple[Any, ...],
+    step: Any,
+    span: Span,
+    notes: dict[str, Any],
+) -> Loop:
+    names = _target_names(node.target, len(extents))
+    kinds = [_var_dtype(m, e) for m, e in zip(mins, extents, strict=True)]
+    variables = tuple(run.fresh(n, d) for n, d in zip(names, kinds, strict=True))
+    if any_unknown(list(extents)) is not None:
+        run.complete = False
+    return Loop(kind, variables, mins, extents, span, step, notes)
+
+
+def _var_dtype(start: Any, extent: Any) -> str:
+    """int32, unless a bound is wider."""
+    found = [dtype_of_expr(v) for v in (start, extent) if isinstance(v, ir.Expr)]
+    wide = [d for d in found if not is_float(d) and d.endswith("64")]
+    return wide[0] if wide else "int32"
+
+
+def _target_names(target: ast.expr, count: int) -> list[str]:
+    elements = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+    names = [e.id if isinstance(e, ast.Name) else f"i{k}" for k, e in enumerate(elements)]
+    base = names[0] if len(names) == 1 else "i"
+    while len(names) < count:
+        names.append(f"{base}_{len(names)}")
+    return [f"v{k}" if n == "_" else n for k, n in enumerate(names[:count])]
+
+
+def _traced_loop(
+    run: Run, node: ast.For, loop: Loop, value_of: Callable[[ir.Var], Any] | None = None
+) -> Flow | None:
+    """The body, once, with the loop's variables (or what `value_of` computes from the only one)."""
+    made = For(loop, [])
+    run.emit(made)
+    context = Context((*run.context.loops, loop), run.context.guards, run.context.maybe)
+    with run.nested(made.body, context), traced_region(run, "loop", loop.span) as region:
+        run.loops.append(LoopEntry(True, len(run.regions)))
+        if value_of is None:
+            _bind_variables(run, node, loop)
+        else:
+            assign(run, node.target, value_of(loop.vars[0]))
+        flow = run.exec(node.body)
+        run.loops.pop()
+    leave_loop(run, region)
+    if flow is not None and flow.kind == "return":
+        run.report(UNSUPPORTED_PYTHON, loop.span, what="a `return` cannot stand inside a loop of the kernel")
+    if node.orelse:
+        run.report(UNSUPPORTED_PYTHON, run.span(node.orelse[0]), what="a loop of the kernel has no `else`")
+    return None
+
+
+def _bind_variables(run: Run, node: ast.For, loop: Loop) -> None:
+    target = node.target
+    if isinstance(target, ast.Tuple | ast.List):
+        if len(target.elts) != len(loop.vars):
+            count = len(loop.vars)
+            what = f"the loop has {count} variable{'' if count == 1 else 's'}, but {len(target.elts)} names are bound"
+            run.report(BAD_ARGUMENTS, run.span(target), callee=f"T.{loop.kind}", what=what)
+            assign(run, target, Unknown(what))
+            return
+        assign(run, target, tuple(loop.vars))
+        return
+    assign(run, target, loop.vars[0] if len(loop.vars) == 1 else tuple(loop.vars))
+
+
+def _unknown_loop(run: Run, node: ast.For, span: Span) -> Flow | None:
+    """A loop over something unknown: the body is interpreted once, and may not be there at all."""
+    run.complete = False
+    lost = Unknown("what the loop runs over is not known")
+    var = run.fresh("i")
+    loop = Loop("serial", (var,), (0,), (lost,), span)
+    made = For(loop, [])
+    run.emit(made)
+    context = Context((*run.context.loops, loop), run.context.guards, True)
+    with run.nested(made.body, context), traced_region(run, "branch", span) as region:
+        run.loops.append(LoopEntry(True, len(run.regions)))
+        assign(run, node.target, lost)
+        run.exec(node.body)
+        run.loops.pop()
+    for scope, name in region.bound:
+        scope.names[name] = lost
+    return None
+
+
+# -- loops that run while tracing ------------------------------------------------------------------------------
+
+
+def python_items(run: Run, value: Any, span: Span) -> list[Any] | Unknown:
+    """The elements of a Python iterable, at most as many as the limit allows."""
+    if isinstance(value, Unknown):
+        return value
+    if id(value) in run.tainted:
+        return Unknown("the container is changed on a path that may not be taken")
+    if isinstance(value, Buffer | Region | ir.Expr | int | float) or value is None:
+        shown = f"`{value.name}`" if isinstance(value, Buffer) else show(value)
+        what = f"{shown} cannot be iterated; loop over its indices with T.serial or T.Parallel"
+        return run.report(UNSUPPORTED_PYTHON, span, what=what)
+    if isinstance(value, _SymbolicRange):
+        return Unknown("the range is known only when the kernel runs")
+    if isinstance(value, ClassValue) and value.is_enum:
+        return [v for k, v in value.names.items() if not k.startswith("_")]
+    items = []
+    try:
+        for item in value:
+            items.append(item)
+            if len(items) > run.limits.sequence:
+                return Unknown(f"more than {run.limits.sequence} elements")
+    except TypeError:
+        if run.environment.static:
+            return Unknown(f"iterating a {type(value).__name__} is not known to the compiler")
+        return run.report(UNSUPPORTED_PYTHON, span, what=f"a {type(value).__name__} cannot be iterated")
+    return items
+
+
+def _python_loop(run: Run, node: ast.For, value: Any, span: Span) -> Flow | None:
+    items = python_items(run, value, span)
+    if isinstance(items, Unknown):
+        return _unknown_loop(run, node, span)
+    run.loops.append(LoopEntry(False, len(run.regions)))
+    try:
+        for item in items:
+            run.steps += 1
+            assign(run, node.target, item)
+            flow = run.exec(node.body)
+            if flow is None or flow.kind == "continue":
+                continue
+            return None if flow.kind == "break" else flow
+    finally:
+        run.loops.pop()
+    return run.exec(node.orelse)
+
+
+def while_statement(run: Run, node: ast.While) -> Flow | None:
+    """`while`: a loop of the kernel if its condition is traced, else it runs now."""
+    condition = _condition(run, node)
+    if isinstance(condition, ir.Expr) or (condition is True and _has_traced_exit(run, node)):
+        return _traced_while(run, node, condition)
+    run.loops.append(LoopEntry(False, len(run.regions)))
+    try:
+        while not isinstance(condition, Unknown) and condition:
+            flow = run.exec(node.body)
+            if flow is not None and flow.kind != "continue":
+                return None if flow.kind == "break" else flow
+            condition = _condition(run, node)
+            if isinstance(condition, ir.Expr):
+                return _traced_while(run, node, condition)
+    finally:
+        run.loops.pop()
+    if isinstance(condition, Unknown):
+        return _unknown_while(run, node)
+    return run.exec(node.orelse)
+
+
+def _condition(run: Run, node: ast.While) -> Any:
+    value = fold(scalar(run, run.eval(node.test), run.span(node.test)))
+    if isinstance(value, Unknown):
+        return value
+    return fold(as_bool(value)) if isinstance(value, ir.Expr) else truth(value)
+
+
+def truth(value: Any) -> Any:
+    """The Python truth of a plain value; Unknown for objects that the frontend only models."""
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        return Unknown("the truth of this value is not known")
+
+
+def _has_traced_exit(run: Run, node: ast.While) -> bool:
+    """`while True` inside a launch runs when the kernel does; before it, while tracing."""
+    return run.launch is not None
+
+
+def _traced_while(run: Run, node: ast.While, condition: Any) -> Flow | None:
+    loop = Loop("while", (), (), (), run.span(node.test))
+    made = For(loop, [], X.const(True, "bool") if condition is True else condition)
+    run.emit(made)
+    context = Context((*run.context.loops, loop), run.context.guards, run.context.maybe)
+    with run.nested(made.body, context), traced_region(run, "loop", run.span(node.test)) as region:
+        # The condition was read before the loop; names in it that the body rebinds would not change it.
+        for scope_name in _names_in(run, node.test):
+            region.reads.setdefault(scope_name, run.span(node.test))
+        run.loops.append(LoopEntry(True, len(run.regions)))
+        run.exec(node.body)
+        run.loops.pop()
+    leave_loop(run, region)
+    return None
+
+
+def _names_in(run: Run, test: ast.expr) -> list[tuple[Any, str]]:
+    found = []
+    for node in ast.walk(test):
+        if isinstance(node, ast.Name):
+            scope, value = run.scope.find(node.id)
+            if scope is not None and not isinstance(value, Buffer):
+                found.append((scope, node.id))
+    return found
+
+
+def _unknown_while(run: Run, node: ast.While) -> Flow | None:
+    run.complete = False
+    lost = Unknown("the condition of the loop is not known")
+    loop = Loop("while", (), (), (), run.span(node.test))
+    made = For(loop, [], lost)
+    run.emit(made)
+    context = Context((*run.context.loops, loop), run.context.guards, True)
+    with run.nested(made.body, context), traced_region(run, "branch", run.span(node.test)) as region:
+        run.loops.append(LoopEntry(True, len(run.regions)))
+        run.exec(node.body)
+        run.loops.pop()
+    for scope, name in region.bound:
+        scope.names[name] = lost
+    return None
+
+
+def break_statement(run: Run, node: ast.Break) -> Flow | None:
+    return _jump(run, node, "break")
+
+
+def continue_statement(run: Run, node: ast.Continue) -> Flow | None:
+    return _jump(run, node, "continue")
+
+
+def _jump(run: Run, node: ast.stmt, kind: Any) -> Flow | None:
+    if not run.loops:
+        return Flow(kind)
+    entry = run.loops[-1]
+    if entry.traced:
+        run.emit(Jump(kind, run.span(node)))
+        return Flow("jump")
+    if len(run.regions) > entry.regions:
+        what = f"a `{kind}` under a condition of the kernel needs a loop of the kernel; this loop runs while tracing"
+        run.report(UNSUPPORTED_PYTHON, run.span(node), what=what)
+        return None
+    return Flow(kind)
+
+
+def enumerate_items(run: Run, items: list[Any], name: str) -> list[Any]:
+    """Elements that go into a new container."""
+    return [kept(run, i, name) if any_traced(i) else i for i in items]

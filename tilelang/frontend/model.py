@@ -1,0 +1,190 @@
+"""Values that only the frontend knows: interpreted functions, late elements, frames, tensor types, escaped names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.source import Source
+from tilelang.ir.values import Dim, Region
+
+if TYPE_CHECKING:
+    from tilelang.frontend.scope import Scope
+
+
+@dataclass(eq=False)
+class Function:
+    """A function that is interpreted: its definition, the file it stands in and the names around it."""
+
+    name: str
+    node: ast.FunctionDef | ast.Lambda
+    source: Source
+    closure: Scope
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    is_macro: bool = False
+    call: Any = None  # set by the interpreter: calls it with Python arguments, for `key=` and `functools`
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(self, list(args), kwargs)
+
+    __hash__ = object.__hash__
+
+
+@dataclass(eq=False)
+class PrimFunction:
+    """A `@T.prim_func` definition before it is traced."""
+
+    function: Function
+
+    @property
+    def name(self) -> str:
+        return self.function.name
+
+
+@dataclass(eq=False)
+class JitFunction:
+    """A kernel or factory as other code of the module sees it: calling it gives an unknown kernel or tensor."""
+
+    function: Function
+    decorators: dict[str, dict[str, Any]] = field(default_factory=dict)  # "jit", "autotune": their options
+
+
+@dataclass(eq=False)
+class Frame:
+    """What `T.Kernel(...)`, `T.Parallel(...)` and their kin return: the bound arguments with their spans."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    spans: Mapping[str, Span]
+    span: Span
+
+
+@dataclass(eq=False)
+class TensorType:
+    """The value of `T.Tensor(shape, dtype)` as an annotation."""
+
+    shape: tuple[Dim, ...]
+    strides: tuple[Dim, ...] | None
+    dtype: Any
+    scope: str
+    span: Span
+    entry_spans: tuple[Span, ...] = ()
+
+
+@dataclass(eq=False)
+class Late:
+    """An element `A[i]` kept in a list or passed on: read where it was written, or used as the start of a tile.
+
+    `block` and `slot` mark the place in the tree; the read is put there when the value turns out to be needed.
+    """
+
+    region: Region
+    block: list
+    slot: Slot
+    name: str
+    value: Any = None
+
+
+@dataclass(eq=False)
+class Slot:
+    """A place in the tree that may receive a Bind; removed when the program is finished."""
+
+
+@dataclass(eq=False)
+class Escaped:
+    """A name after the loop or branch in which it was bound to a traced value."""
+
+    name: str
+    bound_at: Span
+    region: str  # "the loop at line 12"
+    is_buffer: bool
+    changed: bool  # it had another value before
+
+    def explanation(self) -> str:
+        """Why the value cannot be used and what to do, after the name."""
+        if self.is_buffer:
+            return f"is allocated inside {self.region} and used after it; allocate it before"
+        advice = f"keep a value that changes in `{self.name} = T.alloc_var(dtype, init=...)` and assign to it"
+        if self.changed:
+            return f"is rebound inside {self.region} and used after it, where that binding does not hold; {advice}"
+        return f"is bound inside {self.region} and used after it, where it does not exist; {advice}"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A local name that is bound only on a path not taken here."""
+
+    bound_at: Span
+
+
+@dataclass(eq=False)
+class ModuleValue:
+    """A module of the static environment: modelled by us, or another module of the workspace read as source."""
+
+    name: str
+    names: Mapping[str, Any]
+    open: bool = False  # other attributes may exist: they are Unknown, not mistakes
+
+
+@dataclass(eq=False)
+class ClassValue:
+    """A class of the user's, interpreted."""
+
+    name: str
+    names: dict[str, Any]
+    bases: tuple[Any, ...]
+    fields: tuple[tuple[str, Any], ...] | None = None  # of a dataclass or NamedTuple: names and defaults
+    is_enum: bool = False
+
+    def find(self, name: str) -> Any:
+        """The attribute in this class or a known base; raises KeyError."""
+        if name in self.names:
+            return self.names[name]
+        for base in self.bases:
+            if isinstance(base, ClassValue):
+                try:
+                    return base.find(name)
+                except KeyError:
+                    continue
+        raise KeyError(name)
+
+    @property
+    def closed(self) -> bool:
+        """Whether every base is known, so that a missing attribute is really missing."""
+        return all(isinstance(b, ClassValue) and b.closed for b in self.bases)
+
+
+@dataclass(eq=False)
+class Instance:
+    """An object of an interpreted class."""
+
+    cls: ClassValue
+    attributes: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class BoundMethod:
+    """A method of an interpreted class with its object."""
+
+    function: Function
+    owner: Any
+
+
+class _NoDefault:
+    def __repr__(self) -> str:
+        return "<no value>"
+
+
+NO_VALUE = _NoDefault()
+
+
+@dataclass(frozen=True)
+class Flow:
+    """How a block ended early."""
+
+    kind: str  # "return", "break", "continue", "raise"
+    value: Any = None

@@ -1,0 +1,178 @@
+"""Reading and binding names: what a name means here, what it may not mean after a loop or branch, misspellings."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tvm import ir
+
+from tilelang.diagnostics.problem import Related
+from tilelang.diagnostics.rules.python import REBINDING_ESCAPES, UNBOUND_NAME, UNKNOWN_NAME
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.model import NO_VALUE, Escaped, Late, Missing
+from tilelang.frontend.operators import fold
+from tilelang.frontend.run import Run
+from tilelang.frontend.scalars import (
+    any_traced,
+    dtype_of_expr,
+    is_index_arithmetic,
+    scalar,
+)
+from tilelang.frontend.scope import Scope, TracedRegion
+from tilelang.frontend.suggest import hint, nearest, replacement
+from tilelang.ir.tile_program import Access, Bind, Store
+from tilelang.ir.values import Buffer, Region, Unknown
+
+
+def read_name(run: Run, node: ast.Name) -> Any:
+    """The value of a name where it is read."""
+    name = node.id
+    scope, value = run.scope.find(name)
+    if scope is None:
+        return _unbound(run, node, name)
+    if scope is not run.scope and name in run.scope.locals and name not in run.scope.outer:
+        # Python makes a name local to the whole function if it is assigned anywhere in it.
+        return _unassigned(run, node, name, run.scope.locals[name])
+    if run.regions:
+        key = (scope, name)
+        for region in reversed(run.regions):
+            if key in region.bound:
+                break
+            if region.kind == "loop":
+                region.reads.setdefault(key, run.span(node))
+    if isinstance(value, Buffer):
+        span = run.span(node)
+        run.uses.setdefault((span, id(value)), value)
+        return value
+    if isinstance(value, ir.Var):
+        run.used_names.add(str(value.name))
+    elif isinstance(value, Escaped):
+        scope.names[name] = _escaped(run, node, value)
+        return scope.names[name]
+    elif isinstance(value, Missing):
+        scope.names[name] = _unassigned(run, node, name, value.bound_at)
+        return scope.names[name]
+    return value
+
+
+def _unbound(run: Run, node: ast.Name, name: str) -> Any:
+    if name in run.scope.locals:
+        return _unassigned(run, node, name, run.scope.locals[name])
+    value = run.environment.global_name(run, run.scope, name)
+    if value is not NO_VALUE:
+        return value
+    known = [n for n in run.scope.visible() if n.isidentifier()]
+    near = nearest(name, [*known, *run.environment.global_names(run.scope)])
+    span = run.span(node)
+    result = run.report(UNKNOWN_NAME, span, fixes=replacement(near, span), name=name, hint=hint(near))
+    run.scope.names.setdefault(name, result)  # say it once
+    return result
+
+
+def _unassigned(run: Run, node: ast.Name, name: str, bound_at: Span) -> Unknown:
+    related = (Related(bound_at, f"`{name}` is bound here"),)
+    return run.report(UNBOUND_NAME, run.span(node), related=related, name=name, line=bound_at.line)
+
+
+def _escaped(run: Run, node: ast.Name, value: Escaped) -> Unknown:
+    related = (Related(value.bound_at, f"`{value.name}` is bound here"),)
+    return run.report(
+        REBINDING_ESCAPES, run.span(node), related=related, name=value.name, what=value.explanation()
+    )
+
+
+def bind_name(run: Run, name: str, value: Any, span: Span, *, fresh_buffer: bool = False) -> None:
+    """`name = value`: an immutable binding, or a store if the name is an `alloc_var`.
+
+    `fresh_buffer`: the value comes from a call, so that a buffer in it is a new one and no variable to read.
+    """
+    scope = run.scope.outer.get(name, run.scope)
+    before = scope.names.get(name, NO_VALUE)
+    if isinstance(value, Buffer) and fresh_buffer:
+        set_name(run, scope, name, value, before, span)
+        return
+    if isinstance(before, Buffer) and before.scope == "local.var" and not isinstance(value, Buffer):
+        store_variable(run, before, scalar(run, value, span), span)
+        return
+    if isinstance(value, Buffer) and value.scope == "local.var":
+        value = scalar(run, value, span)
+        if isinstance(before, Buffer) and before.scope == "local.var":
+            store_variable(run, before, value, span)
+            return
+    set_name(run, scope, name, bound_value(run, name, value, span), before, span)
+
+
+def bound_value(run: Run, name: str, value: Any, span: Span) -> Any:
+    """What a name stands for after `name = value`: values that read memory are evaluated here, once."""
+    if isinstance(value, Late) or (isinstance(value, Region) and value.is_point):
+        value = scalar(run, value, span)
+        if isinstance(value, ir.Var):
+            return value
+    if isinstance(value, ir.Expr) and not isinstance(value, Buffer):
+        value = fold(value)
+        if not isinstance(value, ir.Expr) or is_index_arithmetic(value):
+            return value
+        dtype = dtype_of_expr(value)
+        if dtype == "handle" or "T." in dtype:
+            return value
+        var = run.fresh(name, dtype)
+        run.emit(Bind(var, value, span))
+        return var
+    return value
+
+
+def set_name(run: Run, scope: Scope, name: str, value: Any, before: Any, span: Span) -> None:
+    """Bind in a scope, and tell the traced regions around."""
+    for region in run.regions:
+        key = (scope, name)
+        if key in region.bound:
+            continue
+        region.bound[key] = (before, span)
+        if region.kind == "loop" and key in region.reads and before is not NO_VALUE:
+            _loop_carried(run, region, name, before, region.reads[key], span)
+            value = Unknown(f"`{name}` changes in {region.describe()}")
+    scope.names[name] = value
+
+
+def _loop_carried(run: Run, region: TracedRegion, name: str, before: Any, read_at: Span, span: Span) -> None:
+    if isinstance(before, Unknown | Escaped | Missing):
+        return
+    run.report(
+        REBINDING_ESCAPES,
+        span,
+        related=(Related(read_at, f"`{name}` is read here, before it is rebound"),),
+        name=name,
+        what=f"is read and then rebound in {region.describe()}, whose body is traced once: every iteration would "
+        f"start from the same value; keep a value that changes in `{name} = T.alloc_var(dtype, init=...)`",
+    )
+
+
+def store_variable(run: Run, buffer: Buffer, value: Any, span: Span) -> None:
+    """`x = value` where x is an `alloc_var`."""
+    from tilelang.ir.values import Index
+
+    index = Index(0, None, span)
+    run.accesses.append(Access(buffer, (index,), "write", span, run.context))
+    if isinstance(value, Unknown) or not buffer.known:
+        run.complete = False
+    run.emit(Store(buffer, (0,), value, span, run.context))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values of a name are the same for what follows."""
+    if a is b:
+        return True
+    if isinstance(a, ir.Expr) and isinstance(b, ir.Expr):
+        return a.same_as(b)
+    if any_traced(a) or any_traced(b) or isinstance(a, Unknown) or isinstance(b, Unknown):
+        return False
+    plain = (bool, int, float, str, type(None), tuple)
+    return type(a) is type(b) and isinstance(a, plain) and _equal(a, b)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    try:
+        return bool(a == b)
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,250 @@
+"""Python's operators on values: plain Python on untraced operands, TIRX on traced ones, Unknown on Unknown.
+
+Meaning on traced operands: `/` on integers gives a float32, `//` and `%` round towards minus infinity, a Python
+literal takes the other operand's dtype (a float literal beside an integer makes both float32), mixed dtypes meet as
+`dtypes.promote` says.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.frontend.dtypes import is_float, promote
+from tilelang.frontend.scalars import dtype_of_expr
+from tilelang.ir.values import Unknown
+
+PYTHON_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.MatMult: operator.matmul,
+}
+PYTHON_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+SYMBOLS: dict[type, str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.MatMult: "@",
+}
+_COMPARE = {ast.Eq: X.EQ, ast.NotEq: X.NE, ast.Lt: X.LT, ast.LtE: X.LE, ast.Gt: X.GT, ast.GtE: X.GE}
+
+
+def cast(dtype: str, value: Any) -> Any:
+    """`value` in `dtype`, folded for constants."""
+    if isinstance(value, bool | int | float):
+        return X.const(int(value) if not is_float(dtype) and dtype != "bool" else value, dtype)
+    if dtype_of_expr(value) == dtype:
+        return value
+    if isinstance(value, X.IntImm | X.FloatImm) and (dtype.startswith(("int", "float"))):
+        return X.const(int(value.value) if dtype.startswith("int") else float(value.value), dtype)
+    return X.Cast(dtype, value)
+
+
+def match(a: Any, b: Any) -> tuple[Any, Any, str]:
+    """Both operands as expressions of one dtype; at least one is traced."""
+    dtype = joint_dtype(a, b)
+    return cast(dtype, a), cast(dtype, b), dtype
+
+
+def joint_dtype(a: Any, b: Any) -> str:
+    """The dtype in which two operands meet."""
+    traced = [dtype_of_expr(v) for v in (a, b) if isinstance(v, ir.Expr)]
+    if len(traced) == 2:
+        return promote(*traced)
+    other = b if isinstance(a, ir.Expr) else a
+    if isinstance(other, float) and not is_float(traced[0]):
+        return "float32"
+    if traced[0] == "bool" and isinstance(other, int) and not isinstance(other, bool):
+        return "int32"
+    return traced[0]
+
+
+def as_bool(value: Any) -> Any:
+    """A condition: bool expressions unchanged, numbers compared with zero."""
+    if not isinstance(value, ir.Expr):
+        return bool(value)
+    dtype = dtype_of_expr(value)
+    return value if dtype == "bool" else X.NE(value, X.const(0, dtype))
+
+
+def fold(value: Any) -> Any:
+    """An int32 constant as a Python integer, a bool constant as a Python bool; everything else unchanged."""
+    if isinstance(value, X.IntImm):
+        dtype = dtype_of_expr(value)
+        if dtype == "bool":
+            return bool(value.value)
+        if dtype == "int32":
+            return int(value.value)
+    return value
+
+
+def binary(kind: type[ast.operator], a: Any, b: Any) -> Any:
+    """`a op b` on scalars. Raises what Python raises on untraced operands, TypeError where TIRX has no such operation."""
+    for v in (a, b):
+        if isinstance(v, Unknown):
+            return v
+    if not isinstance(a, ir.Expr) and not isinstance(b, ir.Expr):
+        return PYTHON_BINARY[kind](a, b)
+    for v in (a, b):
+        if not isinstance(v, ir.Expr | bool | int | float):
+            raise TypeError(f"a {type(v).__name__} cannot be combined with a value of the kernel")
+    if kind is ast.Div:
+        a, b, dtype = match(a, b)
+        if not is_float(dtype):
+            a, b = cast("float32", a), cast("float32", b)
+        return X.Div(a, b)
+    if kind in (ast.Add, ast.Sub, ast.Mult):
+        a, b, dtype = match(a, b)
+        if dtype == "bool":
+            a, b = cast("int32", a), cast("int32", b)
+        return fold(PYTHON_BINARY[kind](a, b))
+    a, b, dtype = match(a, b)
+    real = is_float(dtype)
+    if kind is ast.FloorDiv:
+        return X.floor(X.Div(a, b)) if real else fold(X.floordiv(a, b))
+    if kind is ast.Mod:
+        return X.Sub(a, X.Mul(X.floor(X.Div(a, b)), b)) if real else fold(X.floormod(a, b))
+    if kind is ast.Pow:
+        return power(a, b)
+    if real:
+        raise TypeError(f"`{SYMBOLS[kind]}` needs integers, not {dtype}")
+    if kind is ast.LShift:
+        return X.shift_left(a, b)
+    if kind is ast.RShift:
+        return X.shift_right(a, b)
+    if dtype == "bool" and kind in (ast.BitAnd, ast.BitOr):
+        return X.And(a, b) if kind is ast.BitAnd else X.Or(a, b)
+    if dtype == "bool" and kind is ast.BitXor:
+        return X.NE(a, b)
+    if kind in (ast.BitAnd, ast.BitOr, ast.BitXor):
+        return {ast.BitAnd: X.bitwise_and, ast.BitOr: X.bitwise_or, ast.BitXor: X.bitwise_xor}[kind](a, b)
+    raise TypeError("`@` has no meaning in a kernel; use T.gemm")
+
+
+def power(a: Any, b: Any) -> Any:
+    """`a ** b`: small constant integer exponents as products, integers through float32 otherwise."""
+    exponent = getattr(b, "value", None)
+    if isinstance(b, X.IntImm | X.FloatImm) and exponent in (1, 2, 3, 4):
+        result = a
+        for _ in range(int(exponent) - 1):
+            result = X.Mul(result, a)
+        return result
+    if not is_float(dtype_of_expr(a)):
+        return X.pow(cast("float32", a), cast("float32", b))
+    return X.pow(a, b)
+
+
+def compare(kind: type[ast.cmpop], a: Any, b: Any) -> Any:
+    """`a op b` for a comparison; `is` and `in` compare Python objects."""
+    for v in (a, b):
+        if isinstance(v, Unknown):
+            return v
+    if kind not in _COMPARE or not (isinstance(a, ir.Expr) or isinstance(b, ir.Expr)):
+        if kind in (ast.In, ast.NotIn) and isinstance(a, ir.Expr):
+            return contains(kind, a, b)
+        return PYTHON_COMPARE[kind](a, b)
+    for v in (a, b):
+        if not isinstance(v, ir.Expr | bool | int | float):
+            if kind in (ast.Eq, ast.NotEq):
+                return kind is ast.NotEq
+            raise TypeError(f"a {type(v).__name__} cannot be compared with a value of the kernel")
+    a, b, _ = match(a, b)
+    if isinstance(a, X.IntImm) and isinstance(b, X.IntImm):
+        return PYTHON_COMPARE[kind](int(a.value), int(b.value))
+    if a.same_as(b) and isinstance(a, ir.Var):
+        return kind in (ast.Eq, ast.LtE, ast.GtE)
+    return _COMPARE[kind](a, b)
+
+
+def contains(kind: type[ast.cmpop], a: Any, items: Any) -> Any:
+    """`x in (1, 2)` on a traced x: equal to one of them."""
+    result: Any = False
+    for item in items:
+        result = disjunction(result, compare(ast.Eq, a, item))
+    return negate(result) if kind is ast.NotIn else result
+
+
+def conjunction(a: Any, b: Any) -> Any:
+    """`a and b` of conditions, either traced."""
+    if isinstance(a, Unknown) or isinstance(b, Unknown):
+        return a if isinstance(a, Unknown) else b
+    if not isinstance(a, ir.Expr):
+        return b if a else a
+    if not isinstance(b, ir.Expr):
+        return as_bool(a) if b else False
+    return X.And(as_bool(a), as_bool(b))
+
+
+def disjunction(a: Any, b: Any) -> Any:
+    """`a or b` of conditions, either traced."""
+    if isinstance(a, Unknown) or isinstance(b, Unknown):
+        return a if isinstance(a, Unknown) else b
+    if not isinstance(a, ir.Expr):
+        return a if a else b
+    if not isinstance(b, ir.Expr):
+        return True if b else as_bool(a)
+    return X.Or(as_bool(a), as_bool(b))
+
+
+def negate(value: Any) -> Any:
+    """`not value`."""
+    if isinstance(value, Unknown):
+        return value
+    return X.Not(as_bool(value)) if isinstance(value, ir.Expr) else not value
+
+
+def unary(kind: type[ast.unaryop], value: Any) -> Any:
+    """`-x`, `+x`, `~x`, `not x`."""
+    if isinstance(value, Unknown):
+        return value
+    if kind is ast.Not:
+        return negate(value)
+    if not isinstance(value, ir.Expr):
+        return {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}[kind](value)
+    dtype = dtype_of_expr(value)
+    if kind is ast.UAdd:
+        return value
+    if kind is ast.USub and isinstance(value, X.IntImm | X.FloatImm):
+        return X.const(-value.value, dtype)
+    if kind is ast.USub:
+        return X.Sub(X.const(0, dtype), value) if not is_float(dtype) else X.Mul(value, X.const(-1, dtype))
+    if dtype == "bool":
+        return X.Not(value)
+    if is_float(dtype):
+        raise TypeError(f"`~` needs an integer, not {dtype}")
+    return X.bitwise_not(value)

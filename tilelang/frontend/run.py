@@ -1,0 +1,284 @@
+"""The state of one interpretation, and the dispatch from syntax nodes to the functions that interpret them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from tvm import ir, sym
+from tvm import tirx as X
+
+from tilelang.diagnostics.problem import Fix, Problem, Related, Severity
+from tilelang.diagnostics.rule import Rule
+from tilelang.diagnostics.rules.python import PYTHON_ERROR, STEP_LIMIT
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.model import Flow, Late, Slot
+from tilelang.frontend.scope import Scope, TracedRegion
+from tilelang.frontend.source import Source
+from tilelang.ir.tile_program import Access, Bind, Context, Launch, Node, Param, Symbol
+from tilelang.ir.values import Buffer, Region, Unknown
+
+
+class StopInterpreting(Exception):
+    """Raised to leave a run at once: limits, and the first phase of an eager kernel that needs the signature only."""
+
+
+class Environment(Protocol):
+    """What differs between the JIT and the editor: where names come from and what may be called."""
+
+    static: bool
+
+    def global_name(self, run: Run, scope: Scope, name: str) -> Any:
+        """The value of a name that no interpreted scope binds; NO_VALUE if it does not exist, Unknown if it may."""
+
+    def global_names(self, scope: Scope) -> list[str]:
+        """Names to suggest from when one is misspelt."""
+
+    def module(self, run: Run, name: str, level: int) -> Any:
+        """What `import name` gives (`level` dots before it), Unknown if that is not known."""
+
+    def attribute(self, run: Run, owner: Any, name: str) -> Any:
+        """`owner.name` of a value that the interpreter does not model; NO_VALUE if it does not exist."""
+
+    def call(self, run: Run, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A call of a function that the interpreter does not model; `args` and `kwargs` are `Argument`s."""
+
+
+@dataclass
+class Limits:
+    """How far a run may go before it gives up with a hint."""
+
+    steps: int = 400_000
+    depth: int = 60
+    sequence: int = 100_000  # elements of a Python sequence
+
+
+@dataclass(eq=False)
+class LoopEntry:
+    """An enclosing loop: `traced` ones become loops of the kernel, others run now. `regions` open around its body."""
+
+    traced: bool
+    regions: int
+
+
+@dataclass(eq=False)
+class Signature:
+    """How the kernel under interpretation is called: values given to T.const, and which parameter names are tensors."""
+
+    consts: Mapping[str, int] = field(default_factory=dict)
+    parameters: dict[str, Param] = field(default_factory=dict)
+    names: tuple[str, ...] = ()  # the function's parameters in order
+    node_scope: Scope | None = None  # of the kernel function itself, where annotations declare tensors
+    stop_at_launch: bool = False
+
+
+Evaluate = Callable[["Run", Any], Any]
+Execute = Callable[["Run", Any], "Flow | None"]
+
+
+class Run:
+    """One interpretation. `eval` and `exec` dispatch through the two tables given by `interpreter.py`."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        source: Source,
+        scope: Scope,
+        expressions: Mapping[type[ast.expr], Evaluate],
+        statements: Mapping[type[ast.stmt], Execute],
+        limits: Limits,
+    ) -> None:
+        self.environment = environment
+        self.source = source
+        self.scope = scope
+        self.limits = limits
+        self._expressions = expressions
+        self._statements = statements
+        self.steps = 0
+        self.depth = 0
+        self.analyzer = sym.Analyzer()
+        # The tree under construction.
+        self.body: list[Node] = []
+        self.block: list[Any] = self.body
+        self.context = Context()
+        self.launch: Launch | None = None
+        self.launched = False
+        self.kernel_span = Span(source.path, 1, 1, 1, 1)
+        # What was noticed.
+        self.problems: list[Problem] = []
+        self._reported: set[tuple[str, str, Span]] = set()
+        self.buffers: list[Buffer] = []
+        self.uses: dict[tuple[Span, int], Buffer] = {}
+        self.accesses: list[Access] = []
+        self.symbols: list[Symbol] = []
+        self.dynamic_sizes: list[
+            tuple[Any, ir.Var]
+        ] = []  # sizes that running Python made, and their variables
+        self.attrs: dict[str, Any] = {}
+        self.complete = True
+        # Where in the control flow we are.
+        self.regions: list[TracedRegion] = []
+        self.loops: list[LoopEntry] = []
+        self.signature = Signature()
+        self.binding_name: tuple[str, Span] | None = (
+            None  # the name that the current right-hand side is bound to
+        )
+        self.used_names: set[str] = set()
+        self.open_scopes: set[int] = set()  # module scopes that may hold names we do not know
+        self.tainted: set[int] = set()  # ids of containers changed on a path that may not be taken
+        self.kept: list[Any] = []  # keeps tainted containers alive, so that ids stay theirs
+        self.return_spans: dict[int, Span] = {}
+        self.at_class_level: list[str] | None = None  # names of annotated fields while a class body runs
+        self.maybe_returned: list[Any] = []  # by branches that may not be taken
+
+    # -- dispatch ----------------------------------------------------------------------------------------------
+
+    def eval(self, node: ast.expr) -> Any:
+        """The value of an expression."""
+        self.steps += 1
+        if self.steps > self.limits.steps:
+            self.give_up(node, f"interpreting this takes more than {self.limits.steps} steps")
+        return self._expressions[type(node)](self, node)
+
+    def exec(self, statements: list[ast.stmt]) -> Flow | None:
+        """Interpret statements in order until one leaves the block."""
+        for statement in statements:
+            self.steps += 1
+            handler = self._statements.get(type(statement))
+            try:
+                flow = handler(self, statement) if handler is not None else None
+            except RecursionError:
+                self.give_up(statement, "this expression or call is nested too deeply")
+            if flow is not None:
+                return flow
+        return None
+
+    def give_up(self, node: ast.AST, what: str) -> None:
+        """Report that a limit is reached and leave the run."""
+        self.report(STEP_LIMIT, self.span(node), what=what)
+        self.complete = False
+        raise StopInterpreting
+
+    # -- places and problems -----------------------------------------------------------------------------------
+
+    def span(self, node: ast.AST) -> Span:
+        return self.source.span(node)
+
+    def report(
+        self,
+        rule: Rule,
+        span: Span,
+        *,
+        related: tuple[Related, ...] = (),
+        fixes: tuple[Fix, ...] = (),
+        tags: tuple[str, ...] = (),
+        **fields: object,
+    ) -> Unknown:
+        """Note a problem once per place and return the Unknown that stands for the failed value."""
+        severity = Severity.HINT if self.context.maybe else rule.level
+        problem = rule.at(span, related=related, fixes=fixes, tags=tags, severity=severity, **fields)
+        key = (problem.rule, problem.message, span)
+        if key not in self._reported:
+            self._reported.add(key)
+            self.problems.append(problem)
+        if rule.level is Severity.ERROR:
+            self.complete = False
+        return Unknown(problem.message)
+
+    def unknown(self, reason: str) -> Unknown:
+        """An Unknown that decides the structure of the program, which is incomplete from here on."""
+        self.complete = False
+        return Unknown(reason)
+
+    def text_of(self, span: Span) -> str:
+        """The source text of a span, its first line if there are more."""
+        first = self.source.lines[span.line - 1]
+        if span.end_line == span.line:
+            return first[span.column - 1 : span.end_column - 1]
+        return first[span.column - 1 :].strip() + " ..."
+
+    def language_prefix(self) -> str | None:
+        """How the author calls the language here: `T`; None if only single names are imported."""
+        scope: Scope | None = self.scope
+        while scope is not None:
+            for name, value in list(scope.names.items()):
+                if getattr(value, "__name__", None) == "tilelang.language":
+                    return name
+            scope = scope.parent
+        return None
+
+    def guarded_native(
+        self, node: ast.AST, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        """Call Python code on Python values; what it raises is a problem at the call."""
+        try:
+            return function(*args, **kwargs)
+        except StopInterpreting:
+            raise
+        except Exception as error:  # noqa: BLE001 (whatever it raises is told to the author)
+            return self.report(PYTHON_ERROR, self.span(node), what=f"{type(error).__name__}: {error}")
+
+    # -- the tree ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def nested(self, block: list[Any], context: Context | None = None) -> Iterator[list[Any]]:
+        """Statements go to `block` and stand in `context` while the body runs."""
+        saved = self.block, self.context
+        self.block = block
+        self.context = context or self.context
+        try:
+            yield block
+        finally:
+            self.block, self.context = saved
+
+    @contextmanager
+    def guarded(self, **changes: Any) -> Iterator[None]:
+        """A changed context for a part of an expression."""
+        saved = self.context
+        self.context = replace(saved, **changes)
+        try:
+            yield
+        finally:
+            self.context = saved
+
+    def emit(self, node: Node) -> None:
+        self.block.append(node)
+
+    def fresh(self, name: str, dtype: str = "int32") -> ir.Var:
+        return X.Var(name, dtype)
+
+    def late(self, region: Region, name: str) -> Late:
+        """Keep an element for later use; see `Late`."""
+        slot = Slot()
+        self.block.append(slot)
+        return Late(region, self.block, slot, name)
+
+    def put_late(self, late: Late, node: Bind) -> None:
+        late.block[next(k for k, n in enumerate(late.block) if n is late.slot)] = node
+
+    # -- limits ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def called(self, node: ast.AST, name: str) -> Iterator[None]:
+        """Count the depth of interpreted calls."""
+        if self.depth >= self.limits.depth:
+            self.give_up(node, f"`{name}` calls itself more than {self.limits.depth} levels deep")
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+
+def without_slots(block: list[Any]) -> list[Node]:
+    """The finished tree: unused places of late elements are removed, in place and recursively."""
+    kept = [n for n in block if not isinstance(n, Slot)]
+    for node in kept:
+        for part in ("body", "orelse"):
+            inner = getattr(node, part, None)
+            if inner:
+                inner[:] = without_slots(inner)
+    return kept

@@ -1,0 +1,112 @@
+"""From frontend values to scalars of the kernel: reading elements, naming what was found, and its dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.diagnostics.rules.python import TILE_AS_SCALAR
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.model import Late
+from tilelang.frontend.run import Run
+from tilelang.ir.tile_program import Access, Bind
+from tilelang.ir.values import Buffer, Index, Region, Unknown, show
+
+
+def is_traced(value: Any) -> bool:
+    """Whether a value exists only when the kernel runs (or stands for memory of the kernel)."""
+    return isinstance(value, ir.Expr | Buffer | Region | Late)
+
+
+def any_traced(values: Any) -> bool:
+    """Whether a value or, in tuples, lists and dicts, anything inside is traced."""
+    if isinstance(values, tuple | list):
+        return any(any_traced(v) for v in values)
+    if isinstance(values, dict):
+        return any(any_traced(v) for v in values.values())
+    return is_traced(values)
+
+
+def any_unknown(values: Any) -> Unknown | None:
+    """The first Unknown in a value or in the tuples, lists and dicts inside it."""
+    if isinstance(values, Unknown):
+        return values
+    if isinstance(values, tuple | list):
+        return next((u for v in values if (u := any_unknown(v)) is not None), None)
+    if isinstance(values, dict):
+        return next((u for v in values.values() if (u := any_unknown(v)) is not None), None)
+    return None
+
+
+def scalar(run: Run, value: Any, span: Span) -> Any:
+    """`value` as a Python number, a TIRX expression or Unknown; reads an element where it is one of a buffer."""
+    if isinstance(value, Late):
+        if value.value is None:
+            load = read_element(run, value.region)
+            if isinstance(load, Unknown):
+                value.value = load
+            else:
+                var = run.fresh(value.name, dtype_of_expr(load))
+                run.put_late(value, Bind(var, load, value.region.span))
+                value.value = var
+        return value.value
+    if isinstance(value, Buffer):
+        if value.scope == "local.var":
+            zero = Index(0, None, span)
+            return read_element(run, Region(value, (zero,), span))
+        shape = "(" + ", ".join(map(show, value.shape)) + ")"
+        return run.report(TILE_AS_SCALAR, span, operand=f"`{value.name}`", shape=shape)
+    if isinstance(value, Region):
+        if not value.is_point:
+            shape = "(" + ", ".join(map(show, value.extents)) + ")"
+            return run.report(TILE_AS_SCALAR, span, operand=f"`{value.text()}`", shape=shape)
+        return read_element(run, value)
+    return value
+
+
+def read_element(run: Run, region: Region) -> Any:
+    """The load of one element, noted as an access."""
+    buffer = region.buffer
+    run.accesses.append(Access(buffer, region.indices or (), "read", region.span, run.context))
+    if not buffer.known:
+        return run.unknown(f"the shape or dtype of `{buffer.name}` is not known")
+    bad = any_unknown(region.starts)
+    if bad is not None:
+        run.complete = False
+        return bad
+    return X.BufferLoad(buffer.var, [as_index(i) for i in region.starts])
+
+
+def as_index(value: Any) -> Any:
+    """A Python integer as an int32 constant; expressions unchanged."""
+    return X.IntImm("int32", int(value)) if isinstance(value, int) else value
+
+
+def dtype_of_expr(value: ir.Expr) -> str:
+    """The dtype of a TIRX expression, such as `float16`."""
+    return str(value.ty)
+
+
+def is_index_arithmetic(value: Any) -> bool:
+    """Whether an expression is made of variables, constants and integer arithmetic only: cheap to repeat."""
+    kind = type(value).__name__
+    if kind in ("Var", "IntImm"):
+        return True
+    if kind in ("Add", "Sub", "Mul", "FloorDiv", "FloorMod", "Min", "Max"):
+        return is_index_arithmetic(value.a) and is_index_arithmetic(value.b)
+    return kind in ("LT", "LE", "GT", "GE", "EQ", "NE", "And", "Or") and (
+        is_index_arithmetic(value.a) and is_index_arithmetic(value.b)
+    )
+
+
+def index_text(value: Any) -> str:
+    return show(value)
+
+
+def kept(run: Run, value: Any, name: str) -> Any:
+    """A value that goes into a container or to another function: elements are kept late."""
+    if isinstance(value, Region) and value.is_point:
+        return run.late(value, name)
+    return value

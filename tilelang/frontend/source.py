@@ -1,0 +1,79 @@
+"""Source text with its syntax tree, and the way from AST positions (UTF-8 bytes) to spans (code points from 1)."""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+
+from tilelang.diagnostics.span import Span
+
+
+class Source:
+    """One file's text. `tree` is parsed on first use and raises SyntaxError as `ast.parse` does."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text
+        # ast counts \n, \r\n and \r as line ends, but not \f or \x1c as str.splitlines does.
+        self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        self._tree: ast.Module | None = None
+
+    @property
+    def tree(self) -> ast.Module:
+        if self._tree is None:
+            self._tree = ast.parse(self.text)
+        return self._tree
+
+    def span(self, node: ast.AST) -> Span:
+        """The span of a node that has a position."""
+        return Span(
+            self.path,
+            node.lineno,  # type: ignore[attr-defined]
+            self.column(node.lineno, node.col_offset),  # type: ignore[attr-defined]
+            node.end_lineno,  # type: ignore[attr-defined]
+            self.column(node.end_lineno, node.end_col_offset),  # type: ignore[attr-defined]
+        )
+
+    def column(self, line: int, byte: int) -> int:
+        """The code-point column (from 1) of a byte offset in a line."""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        if text.isascii():
+            return byte + 1
+        return len(text.encode("utf-8")[:byte].decode("utf-8", "replace")) + 1
+
+    def slice(self, span: Span) -> str:
+        """The text of whole lines from the span's first to its last."""
+        return "\n".join(self.lines[span.line - 1 : span.end_line])
+
+    def find_word(self, word: str, line: int, end_line: int) -> Span | None:
+        """The first occurrence of a name after `line`'s start, as a span; for names that ast gives no position."""
+        for number in range(line, min(end_line, len(self.lines)) + 1):
+            text = self.lines[number - 1]
+            at = text.find(word)
+            while at >= 0:
+                before = text[at - 1] if at else " "
+                after = text[at + len(word) : at + len(word) + 1] or " "
+                if not (before.isalnum() or before in "_.") and not (after.isalnum() or after == "_"):
+                    return Span(self.path, number, at + 1, number, at + 1 + len(word))
+                at = text.find(word, at + 1)
+        return None
+
+    def name_span(self, node: ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef) -> Span:
+        """The name in `def name(...)`."""
+        start = node.body[0].lineno if node.body else node.lineno
+        found = self.find_word(node.name, node.lineno, max(start, node.lineno))
+        return found or Span(self.path, node.lineno, node.col_offset + 1, node.lineno, node.col_offset + 2)
+
+    def function_span(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Span:
+        """From the first decorator to the last line."""
+        whole = self.span(node)
+        if not node.decorator_list:
+            return whole
+        first = self.span(node.decorator_list[0])
+        return Span(self.path, first.line, max(1, first.column - 1), whole.end_line, whole.end_column)
+
+
+@lru_cache(maxsize=256)
+def live_source(path: str, text: str) -> Source:
+    """The parsed file a live function comes from; one parse per text."""
+    return Source(path, text)

@@ -1,0 +1,258 @@
+"""Statements: assignments, annotations that declare tensors, assertions, returns, definitions."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tvm import ir
+
+from tilelang.diagnostics.rules.python import BUFFER_AUGMENTED, PYTHON_ERROR, UNSUPPORTED_PYTHON
+from tilelang.frontend.decorators import decorated
+from tilelang.frontend.dtypes import dtype_name, looks_like_dtype
+from tilelang.frontend.expressions import apply_binary
+from tilelang.frontend.functions import make_function
+from tilelang.frontend.loops import truth
+from tilelang.frontend.model import NO_VALUE, Flow, Late, TensorType
+from tilelang.frontend.names import bind_name, read_name
+from tilelang.frontend.operators import SYMBOLS, as_bool
+from tilelang.frontend.parameters import declare_parameter
+from tilelang.frontend.run import Run
+from tilelang.frontend.scalars import any_traced, scalar
+from tilelang.frontend.subscripts import region
+from tilelang.frontend.targets import assign, store, taint
+from tilelang.ir.tile_program import Evaluate
+from tilelang.ir.values import Buffer, Region, Unknown, show
+
+
+def assignment(run: Run, node: ast.Assign) -> Flow | None:
+    """`a = b = value`."""
+    first = node.targets[0]
+    value = _right_side(run, node.value, first)
+    for target in node.targets:
+        assign(run, target, value, fresh_buffer=isinstance(node.value, ast.Call))
+    return None
+
+
+def _right_side(run: Run, node: ast.expr, target: ast.expr) -> Any:
+    """The value, with buffers in it named after the target."""
+    pairs_up = (
+        isinstance(target, ast.Tuple) and isinstance(node, ast.Tuple) and len(target.elts) == len(node.elts)
+    )
+    if pairs_up:
+        values = [_right_side(run, n, t) for n, t in zip(node.elts, target.elts, strict=True)]  # type: ignore[attr-defined]
+        # All right-hand sides are read before the first name is bound.
+        return tuple(_settled(run, v, n) for v, n in zip(values, node.elts, strict=True))  # type: ignore[attr-defined]
+    if not isinstance(target, ast.Name) or not isinstance(node, ast.Call):
+        return run.eval(node)
+    saved = run.binding_name
+    run.binding_name = (target.id, run.span(target))
+    try:
+        return run.eval(node)
+    finally:
+        run.binding_name = saved
+
+
+def _settled(run: Run, value: Any, node: ast.expr) -> Any:
+    if isinstance(value, Region) and value.is_point:
+        return run.late(value, "value")
+    if isinstance(value, Buffer) and value.scope == "local.var" and not isinstance(node, ast.Call):
+        return scalar(run, value, run.span(node))
+    return value
+
+
+def augmented_assignment(run: Run, node: ast.AugAssign) -> Flow | None:
+    """`target op= value`."""
+    target = node.target
+    if isinstance(target, ast.Name):
+        return _augmented_name(run, node, target)
+    if isinstance(target, ast.Subscript):
+        owner = run.eval(target.value)
+        if isinstance(owner, Late):
+            owner = owner.region
+        if isinstance(owner, Buffer | Region):
+            place = region(run, owner, target)
+            value = run.eval(node.value)
+            if isinstance(place, Region):
+                if not place.is_point:
+                    _whole_buffer(run, node, place.buffer)
+                    return None
+                store(run, place, apply_binary(run, node, type(node.op), place, target, value, node.value))
+            return None
+    load: Any = ast.copy_location(_as_load(target), target)
+    old = run.eval(load)
+    value = run.eval(node.value)
+    assign(run, target, apply_binary(run, node, type(node.op), old, load, value, node.value))
+    return None
+
+
+def _as_load(target: ast.expr) -> ast.expr:
+    if isinstance(target, ast.Subscript):
+        return ast.Subscript(target.value, target.slice, ast.Load())
+    assert isinstance(target, ast.Attribute)
+    return ast.Attribute(target.value, target.attr, ast.Load())
+
+
+def _augmented_name(run: Run, node: ast.AugAssign, target: ast.Name) -> None:
+    old = read_name(run, target)
+    value = run.eval(node.value)
+    if isinstance(old, Buffer) and old.scope != "local.var":
+        _whole_buffer(run, node, old)
+        return
+    if isinstance(old, list) and isinstance(node.op, ast.Add) and isinstance(value, list | tuple):
+        if run.context.maybe:
+            taint(run, old)
+        old.extend(value)  # `+=` changes the list itself
+        return
+    result = apply_binary(run, node, type(node.op), old, target, value, node.value)
+    bind_name(run, target.id, result, run.span(target))
+
+
+_LOOP_NAMES = ("i", "j", "k", "l")
+
+
+def _whole_buffer(run: Run, node: ast.AugAssign, buffer: Buffer) -> None:
+    names = ", ".join(_LOOP_NAMES[: len(buffer.shape)]) if len(buffer.shape) <= 4 else "..."
+    run.report(
+        BUFFER_AUGMENTED,
+        run.span(node),
+        name=buffer.name,
+        op=SYMBOLS[type(node.op)],
+        vars=names,
+        shape=", ".join(map(show, buffer.shape)),
+    )
+
+
+def annotated_assignment(run: Run, node: ast.AnnAssign) -> Flow | None:
+    """`A: T.Tensor(...)` declares a parameter; with a value it is an assignment."""
+    target = node.target
+    in_signature = (
+        node.value is None
+        and isinstance(target, ast.Name)
+        and run.scope is run.signature.node_scope
+        and target.id in run.signature.names
+    )
+    if in_signature:
+        assert isinstance(target, ast.Name)
+        annotation = run.eval(node.annotation)
+        if isinstance(annotation, TensorType) or (
+            looks_like_dtype(annotation) and dtype_name(annotation) and not isinstance(annotation, type)
+        ):
+            declare_parameter(run, target.id, annotation, run.span(target), run.span(node))
+        elif isinstance(annotation, Unknown):
+            run.scope.names[target.id] = annotation
+        return None
+    if node.value is not None:
+        assign(
+            run, target, _right_side(run, node.value, target), fresh_buffer=isinstance(node.value, ast.Call)
+        )
+        if isinstance(target, ast.Name) and run.at_class_level is not None:
+            run.at_class_level.append(target.id)
+        return None
+    if isinstance(target, ast.Name) and run.at_class_level is not None:
+        run.at_class_level.append(target.id)
+        return None
+    if isinstance(target, ast.Name) and run.scope.names.get(target.id, NO_VALUE) is NO_VALUE:
+        value = run.eval(node.annotation)
+        if isinstance(value, TensorType):
+            what = f"`{target.id}` is no parameter of the kernel, so T.Tensor cannot declare it"
+            run.report(UNSUPPORTED_PYTHON, run.span(target), what=what)
+    return None
+
+
+def expression_statement(run: Run, node: ast.Expr) -> Flow | None:
+    """An expression for its effect."""
+    if isinstance(node.value, ast.Constant):
+        return None
+    value = run.eval(node.value)
+    if isinstance(value, ir.Call) and run.launch is not None:
+        run.emit(Evaluate(value, run.span(node)))
+    return None
+
+
+def return_statement(run: Run, node: ast.Return) -> Flow | None:
+    value = None if node.value is None else run.eval(node.value)
+    if node.value is not None:
+        run.return_spans[id(value)] = run.span(node.value)
+    return Flow("return", value)
+
+
+def assert_statement(run: Run, node: ast.Assert) -> Flow | None:
+    """`assert`: a Python condition is checked now, a traced one is left to the device."""
+    value = run.eval(node.test)
+    if any_traced(value):
+        condition = scalar(run, value, run.span(node.test))
+        if isinstance(condition, ir.Expr):
+            as_bool(condition)
+        return None
+    known = value if isinstance(value, Unknown) else truth(value)
+    if isinstance(known, Unknown) or known:
+        return None
+    message = "" if node.msg is None else run.eval(node.msg)
+    text = f": {message}" if isinstance(message, str) and message else ""
+    run.report(PYTHON_ERROR, run.span(node.test), what=f"this assertion does not hold{text}")
+    return Flow("raise")
+
+
+def raise_statement(run: Run, node: ast.Raise) -> Flow | None:
+    """`raise` that is reached: the kernel cannot be made with these values."""
+    what = "this raises"
+    if isinstance(node.exc, ast.Call) and node.exc.args:
+        message = run.eval(node.exc.args[0])
+        name = ast.unparse(node.exc.func)
+        what = f"{name}: {message}" if isinstance(message, str) else f"this raises {name}"
+    elif node.exc is not None:
+        what = f"this raises {ast.unparse(node.exc)}"
+    if not run.context.maybe:
+        run.report(PYTHON_ERROR, run.span(node), what=what)
+    return Flow("raise", what)
+
+
+def function_definition(run: Run, node: ast.FunctionDef) -> Flow | None:
+    """`def`, with its decorators applied as the compiler understands them."""
+    value = decorated(run, node, make_function(run, node))
+    bind_name(run, node.name, value, run.source.name_span(node))
+    return None
+
+
+def delete_statement(run: Run, node: ast.Delete) -> Flow | None:
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            run.scope.names.pop(target.id, None)
+        elif isinstance(target, ast.Subscript):
+            taint(run, run.eval(target.value))
+    return None
+
+
+def nothing(run: Run, node: ast.stmt) -> Flow | None:
+    """`pass`, `global`, `nonlocal`."""
+    return None
+
+
+def unsupported_statement(run: Run, node: ast.stmt) -> Flow | None:
+    """`async`, `match`: no meaning in a kernel; elsewhere what they bind is unknown."""
+    if run.launch is not None:
+        word = type(node).__name__.lower()
+        run.report(UNSUPPORTED_PYTHON, run.span(node), what=f"`{word}` cannot stand in a kernel")
+    return None
+
+
+def try_statement(run: Run, node: ast.Try) -> Flow | None:
+    """`try`: the body is interpreted; what handlers bind may hold too."""
+    if run.launch is not None:
+        run.report(UNSUPPORTED_PYTHON, run.span(node), what="`try` cannot stand in a kernel")
+    flow = run.exec(node.body)
+    if flow is not None:
+        run.exec(node.finalbody)
+        return None if flow.kind == "raise" else flow
+    before = dict(run.scope.names)
+    with run.guarded(maybe=True):
+        for handler in node.handlers:
+            if handler.name:
+                run.scope.names[handler.name] = Unknown("an exception")
+            run.exec(handler.body)
+    for name, value in run.scope.names.items():
+        # What the body bound stays what it most probably is; a fallback only fills gaps.
+        if name in before and before[name] is not value:
+            run.scope.names[name] = before[name] if not isinstance(before[name], Unknown) else value
+    return run.exec(node.orelse) or run.exec(node.finalbody)

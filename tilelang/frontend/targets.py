@@ -1,0 +1,150 @@
+"""Assignment targets: names, tuples, elements of buffers, entries of Python containers."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tvm import ir
+
+from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, PYTHON_ERROR, TRACED_INDEX, UNSUPPORTED_PYTHON
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.model import Instance, Late
+from tilelang.frontend.names import bind_name, store_variable
+from tilelang.frontend.operators import fold
+from tilelang.frontend.run import Run
+from tilelang.frontend.scalars import any_unknown, kept, scalar
+from tilelang.frontend.subscripts import region
+from tilelang.ir.tile_program import Access, Store
+from tilelang.ir.values import Buffer, Region, Unknown, show
+
+
+def assign(run: Run, target: ast.expr, value: Any, *, fresh_buffer: bool = False) -> None:
+    """`target = value`."""
+    if isinstance(target, ast.Name):
+        bind_name(run, target.id, value, run.span(target), fresh_buffer=fresh_buffer)
+    elif isinstance(target, ast.Tuple | ast.List):
+        _unpack(run, target, value, fresh_buffer)
+    elif isinstance(target, ast.Subscript):
+        _store_item(run, target, value)
+    elif isinstance(target, ast.Attribute):
+        _set_attribute(run, target, value)
+    elif isinstance(target, ast.Starred):
+        assign(run, target.value, value)
+
+
+def _unpack(run: Run, target: ast.Tuple | ast.List, value: Any, fresh_buffer: bool) -> None:
+    names = target.elts
+    if isinstance(value, Unknown):
+        for element in names:
+            assign(run, element, value)
+        return
+    try:
+        values = (
+            list(value)
+            if isinstance(value, tuple | list | range | str | dict | zip | map | enumerate)
+            else None
+        )
+    except TypeError:
+        values = None
+    star = next((k for k, n in enumerate(names) if isinstance(n, ast.Starred)), None)
+    if values is None:
+        _cannot_unpack(run, target, value)
+        return
+    if star is not None and len(values) >= len(names) - 1:
+        end = len(values) - (len(names) - star - 1)
+        values = [*values[:star], values[star:end], *values[end:]]
+    if len(values) != len(names):
+        what = f"{len(names)} names are bound to {len(values)} value{'' if len(values) == 1 else 's'}"
+        run.report(BAD_ARGUMENTS, run.span(target), callee="unpacking", what=what)
+        values = [Unknown(what)] * len(names)
+    for element, item in zip(names, values, strict=True):
+        assign(run, element, item, fresh_buffer=fresh_buffer)
+
+
+def _cannot_unpack(run: Run, target: ast.Tuple | ast.List, value: Any) -> None:
+    lost = Unknown("the value cannot be unpacked")
+    if isinstance(value, ir.Expr | int | float | Buffer | Region):
+        shown = show(value) if isinstance(value, ir.Expr) and not isinstance(value, Buffer) else "the value"
+        what = f"{len(target.elts)} names are bound to one value, {shown}"
+        lost = run.report(BAD_ARGUMENTS, run.span(target), callee="unpacking", what=what)
+    for element in target.elts:
+        assign(run, element, lost)
+
+
+def _store_item(run: Run, target: ast.Subscript, value: Any) -> None:
+    owner = run.eval(target.value)
+    if isinstance(owner, Late):
+        owner = owner.region
+    if isinstance(owner, Buffer | Region):
+        place = region(run, owner, target)
+        if isinstance(place, Region):
+            store(run, place, scalar(run, value, run.span(target)))
+        return
+    index = fold(scalar(run, run.eval(target.slice), run.span(target.slice)))
+    if isinstance(index, ir.Expr) and isinstance(owner, list | tuple | dict):
+        run.report(
+            TRACED_INDEX,
+            run.span(target.slice),
+            container=f"`{ast.unparse(target.value)}`",
+            kind=type(owner).__name__,
+            index=show(index),
+        )
+        return
+    if isinstance(owner, Unknown) or any_unknown(index) is not None:
+        taint(run, owner)
+        return
+    if run.context.maybe:
+        taint(run, owner)
+    if type(owner) in (list, dict) or not run.environment.static:
+        try:
+            owner[index] = kept(run, value, "element")
+        except Exception as error:  # noqa: BLE001 (the user's container decides what it raises)
+            run.report(PYTHON_ERROR, run.span(target), what=f"`{ast.unparse(target)} = ...`: {error}")
+
+
+def taint(run: Run, container: Any) -> None:
+    """Forget what a container holds: it is changed on a path that may not be taken, or in an unknown place."""
+    if isinstance(container, list | dict | set):
+        run.tainted.add(id(container))
+        run.kept.append(container)
+
+
+def store(run: Run, place: Region, value: Any) -> None:
+    """`A[i, j] = value`."""
+    if not place.is_point:
+        text = f"`{place.text()}` is a tile"
+        what = f"{text}: assign its elements in T.Parallel, or use T.copy or T.fill for whole tiles"
+        run.report(UNSUPPORTED_PYTHON, place.span, what=what)
+        return
+    if place.buffer.scope == "local.var":
+        store_variable(run, place.buffer, value, place.span)
+        return
+    run.accesses.append(Access(place.buffer, place.indices or (), "write", place.span, run.context))
+    if any_unknown([*place.starts, value]) is not None or not place.buffer.known:
+        run.complete = False
+    elif not isinstance(value, ir.Expr | bool | int | float):
+        what = f"a {type(value).__name__} cannot be stored in `{place.buffer.name}`"
+        run.report(UNSUPPORTED_PYTHON, place.span, what=what)
+        return
+    run.emit(Store(place.buffer, place.starts, value, place.span, run.context))
+
+
+def _set_attribute(run: Run, target: ast.Attribute, value: Any) -> None:
+    owner = run.eval(target.value)
+    span: Span = run.span(target)
+    if isinstance(owner, Instance):
+        owner.attributes[target.attr] = value
+        return
+    if isinstance(owner, Unknown):
+        return
+    if not run.environment.static and not isinstance(owner, Buffer | Region | ir.Expr | Late):
+        try:
+            setattr(owner, target.attr, value)
+        except Exception as error:  # noqa: BLE001 (the user's object decides what it raises)
+            run.report(PYTHON_ERROR, span, what=f"`{ast.unparse(target)} = ...`: {error}")
+        return
+    if isinstance(owner, Buffer | Region | ir.Expr | Late):
+        run.report(
+            UNSUPPORTED_PYTHON, span, what=f"attributes of `{ast.unparse(target.value)}` cannot be assigned"
+        )

@@ -1,0 +1,312 @@
+"""Tensor arguments, symbolic sizes, outputs and views: T.Tensor, T.const, T.dynamic, T.empty, T.reshape, T.view."""
+
+from __future__ import annotations
+
+import ast
+import math
+from typing import Any
+
+from tvm import ir
+
+from tilelang.diagnostics.problem import Related
+from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, FLOAT_INDEX
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.arguments import Bound
+from tilelang.frontend.dtypes import bits, dtype_name, is_float, read_dtype
+from tilelang.frontend.model import TensorType
+from tilelang.frontend.operators import binary, fold
+from tilelang.frontend.run import Run
+from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
+from tilelang.ir.tile_program import Alloc, Symbol
+from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
+from tilelang.language import StridedTensor, Tensor
+from tilelang.language.values import DynamicSize, SizeExpression
+
+
+def is_tensor_constructor(value: Any) -> bool:
+    return value is Tensor or value is StridedTensor
+
+
+def subscripted_tensor(run: Run, owner: Any, node: ast.Subscript) -> Any:
+    """`T.Tensor[[M, N], dtype]` and `T.Tensor[(M, N), dtype]`."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    # `T.Tensor[(M, N), dtype]` parses as a tuple of two as well; a lone shape has no dtype.
+    values = [run.eval(p) for p in parts]
+    shape, dtype = values[0], values[1] if len(values) > 1 else "float32"
+    dtype_span = run.span(parts[1]) if len(parts) > 1 else run.span(node)
+    return _tensor_type(run, shape, None, dtype, run.span(node), run.span(parts[0]), dtype_span)
+
+
+def tensor(run: Run, call: Bound) -> Any:
+    """`T.Tensor(shape, dtype)`."""
+    value = call.value("dtype", "float32")
+    return _tensor_type(
+        run, call.value("shape"), None, value, call.span, call.span_of("shape"), call.span_of("dtype")
+    )
+
+
+def strided_tensor(run: Run, call: Bound) -> Any:
+    """`T.StridedTensor(shape, strides, dtype)`."""
+    return _tensor_type(
+        run,
+        call.value("shape"),
+        call.value("strides"),
+        call.value("dtype", "float32"),
+        call.span,
+        call.span_of("shape"),
+        call.span_of("dtype"),
+    )
+
+
+def _tensor_type(
+    run: Run, shape: Any, strides: Any, dtype: Any, span: Span, shape_span: Span, dtype_span: Span
+) -> Any:
+    dims = read_shape(run, shape, shape_span)
+    name = read_dtype(run, dtype, dtype_span)
+    if isinstance(dims, Unknown):
+        return dims
+    steps = None
+    if strides is not None:
+        steps = read_shape(run, strides, span)
+        if isinstance(steps, Unknown):
+            return steps
+        if len(steps) != len(dims):
+            return run.report(
+                BAD_ARGUMENTS,
+                span,
+                callee="T.StridedTensor",
+                what=f"the shape has {len(dims)} dimensions but there are {len(steps)} strides",
+            )
+    return TensorType(dims, steps, name, "global", span)
+
+
+def read_shape(run: Run, value: Any, span: Span) -> tuple[Any, ...] | Unknown:
+    """A shape as a tuple of integers and expressions; an integer or an expression alone is a shape of rank 1."""
+    if isinstance(value, Unknown):
+        run.complete = False
+        return value
+    entries = list(value) if isinstance(value, tuple | list) else [value]
+    if id(value) in run.tainted:
+        return run.unknown("the shape is changed on a path that may not be taken")
+    return tuple(read_size(run, v, span) for v in entries)
+
+
+def read_size(run: Run, value: Any, span: Span, what: str = "a size") -> Any:
+    """One extent: an integer, an integer expression, or Unknown."""
+    value = fold(scalar(run, symbolic_size(run, value), span))
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int):
+        return value
+    if isinstance(value, Unknown):
+        run.complete = False
+        return value
+    if isinstance(value, ir.Expr) and not is_float(dtype_of_expr(value)):
+        return value
+    dtype = dtype_of_expr(value) if isinstance(value, ir.Expr) else f"a {type(value).__name__}"
+    text = show(value) if isinstance(value, ir.Expr) else repr(value)
+    advice = "; use `//` instead of `/`" if "float" in dtype else ""
+    return run.report(FLOAT_INDEX, span, what=what, text=f"`{text}`", dtype=dtype, hint=advice)
+
+
+def symbolic_size(run: Run, value: Any) -> Any:
+    """A size that running Python made with `T.dynamic` outside a kernel, as the expression it stands for."""
+    if isinstance(value, DynamicSize):
+        for size, var in run.dynamic_sizes:
+            if size is value:
+                return var
+        var = run.fresh(value.name, value.dtype)
+        run.dynamic_sizes.append((value, var))
+        run.symbols.append(Symbol(value.name, var, "dynamic", run.kernel_span))
+        return var
+    if isinstance(value, SizeExpression):
+        kinds = {"+": ast.Add, "-": ast.Sub, "*": ast.Mult, "//": ast.FloorDiv, "%": ast.Mod}
+        left, right = symbolic_size(run, value.left), symbolic_size(run, value.right)
+        return binary(kinds[value.operator], left, right)
+    return value
+
+
+def dynamic(run: Run, call: Bound) -> Any:
+    """`T.dynamic("m, n")`: sizes solved at each launch."""
+    return _symbols(run, call, "dynamic")
+
+
+def const(run: Run, call: Bound) -> Any:
+    """`T.const("M, N")`: sizes fixed per call; numbers where the caller has given them."""
+    return _symbols(run, call, "const")
+
+
+def _symbols(run: Run, call: Bound, kind: Any) -> Any:
+    text = call.value("name")
+    if isinstance(text, Unknown):
+        return text
+    names = str(text).replace(",", " ").split() if isinstance(text, str) else []
+    if not names:
+        return run.report(
+            BAD_ARGUMENTS,
+            call.span_of("name"),
+            callee=f"T.{kind}",
+            what=f'a string with one or more names is expected, as in T.{kind}("M, N")',
+        )
+    dtype = read_dtype(run, call.value("dtype", "int32"), call.span_of("dtype"))
+    made = []
+    for name in names:
+        var = run.fresh(name, dtype if isinstance(dtype, str) else "int32")
+        run.symbols.append(Symbol(name, var, kind, call.span_of("name")))
+        made.append(run.signature.consts.get(name, var) if kind == "const" else var)
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def empty(run: Run, call: Bound) -> Any:
+    """`T.empty((M, N), dtype)`, also `T.empty(M, N, dtype=...)`: an output of the kernel."""
+    given = list(call.value("shape", ()))
+    unknown = any_unknown(given[:1])
+    if unknown is not None and len(given) == 1:
+        run.complete = False
+        return unknown
+    dtype: Any = call.value("dtype", "float32")
+    dtype_span = call.span_of("dtype")
+    if given and isinstance(given[0], tuple | list):
+        if len(given) > 1:
+            dtype, dtype_span = given[1], call.item_span("shape", 1)
+        shape: Any = given[0]
+    else:
+        if given and dtype_name(given[-1]) is not None:
+            dtype, dtype_span = given[-1], call.item_span("shape", len(given) - 1)
+            given = given[:-1]
+        shape = tuple(given)
+    dims = read_shape(run, shape, call.item_span("shape", 0))
+    name = read_dtype(run, dtype, dtype_span)
+    if isinstance(dims, Unknown):
+        return dims
+    return new_buffer(run, "global", dims, name, call.span, role="output", fallback="output")
+
+
+def new_buffer(
+    run: Run,
+    scope: str,
+    shape: tuple[Any, ...],
+    dtype: Any,
+    span: Span,
+    *,
+    role: Any = None,
+    fallback: str = "tile",
+    view_of: Buffer | None = None,
+    init: Any = None,
+    strides: tuple[Any, ...] | None = None,
+) -> Buffer:
+    """A buffer named after the name it is bound to, listed in the program. Structure is incomplete if it is not known."""
+    name, name_span = run.binding_name or (fallback, span)
+    buffer = Buffer(
+        unique_name(run, name),
+        scope,
+        shape,
+        dtype,
+        span,
+        name_span,
+        strides,
+        role=role,
+        view_of=view_of,
+        init=init,
+    )
+    if not buffer.known:
+        run.complete = False
+    run.buffers.append(buffer)
+    return buffer
+
+
+def unique_name(run: Run, name: str) -> str:
+    """`name`, or `name_1` ... if another buffer has it: names in generated code must differ."""
+    taken = {b.name for b in run.buffers}
+    if name not in taken:
+        return name
+    number = 1
+    while f"{name}_{number}" in taken:
+        number += 1
+    return f"{name}_{number}"
+
+
+def reshape(run: Run, call: Bound) -> Any:
+    """`T.reshape(buffer, shape)`."""
+    return _view(run, call, "T.reshape", None, None)
+
+
+def view(run: Run, call: Bound) -> Any:
+    """`T.view(buffer, shape, dtype, strides)`."""
+    dtype = call.value("dtype")
+    name = None if dtype is None else read_dtype(run, dtype, call.span_of("dtype"))
+    return _view(run, call, "T.view", name, call.value("strides"))
+
+
+def _view(run: Run, call: Bound, callee: str, dtype: Any, strides: Any) -> Any:
+    source = call.value("src")
+    if isinstance(source, Unknown):
+        return source
+    if isinstance(source, Region) and source.whole:
+        source = source.buffer
+    if not isinstance(source, Buffer):
+        what = (
+            f"`{source.text()}` is a part of a buffer" if isinstance(source, Region) else "this is no buffer"
+        )
+        return run.report(
+            BAD_ARGUMENTS,
+            call.span_of("src"),
+            callee=callee,
+            what=f"{what}; only a whole buffer can be viewed",
+        )
+    shape = call.value("shape")
+    dims = source.shape if shape is None else read_shape(run, shape, call.span_of("shape"))
+    if isinstance(dims, Unknown):
+        return dims
+    kind = source.dtype if dtype is None else dtype
+    dims = _infer_one(run, source, dims, kind)
+    steps = None if strides is None else read_shape(run, strides, call.span_of("strides"))
+    if isinstance(steps, Unknown):
+        return steps
+    _check_size(run, call, callee, source, dims, kind)
+    made = new_buffer(
+        run,
+        source.scope,
+        dims,
+        kind,
+        call.span,
+        fallback=f"{source.name}_view",
+        view_of=source,
+        strides=steps,
+    )
+    run.emit(Alloc(made, call.span))
+    return made
+
+
+def _infer_one(run: Run, source: Buffer, dims: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+    """A single -1 in a new shape is what is left, as in numpy."""
+    if dims.count(-1) != 1 or any(isinstance(d, Unknown) for d in (*dims, *source.shape, dtype)):
+        return dims
+    total = _product(source.shape)
+    rest = _product(tuple(d for d in dims if as_int(d) != -1))
+    if not isinstance(total, int) or not isinstance(rest, int) or not rest:
+        return dims
+    missing = total * bits(str(source.dtype)) // bits(str(dtype)) // rest
+    return tuple(missing if as_int(d) == -1 else d for d in dims)
+
+
+def _product(shape: tuple[Any, ...]) -> Any:
+    numbers = [as_int(d) for d in shape]
+    return math.prod(n for n in numbers if n is not None) if None not in numbers else None
+
+
+def _check_size(
+    run: Run, call: Bound, callee: str, source: Buffer, dims: tuple[Any, ...], dtype: Any
+) -> None:
+    """The view must hold as many bits as the buffer; said only where both are numbers."""
+    if isinstance(dtype, Unknown) or isinstance(source.dtype, Unknown):
+        return
+    old, new = _product(source.shape), _product(dims)
+    if old is None or new is None or old * bits(source.dtype) == new * bits(dtype):
+        return
+    what = (
+        f"`{source.name}` holds {old} {source.dtype} elements ({old * bits(source.dtype)} bits), "
+        f"the view ({', '.join(map(show, dims))}) of {dtype} would hold {new} ({new * bits(dtype)} bits)"
+    )
+    related = (Related(source.name_span, f"`{source.name}` is declared here"),)
+    run.report(BAD_ARGUMENTS, call.span_of("shape"), related=related, callee=callee, what=what)
