@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.python import SYNTAX_ERROR
 from tilelang.facts.kernel_facts import KernelFacts
 from tilelang.facts.reports import RunResult
 from tilelang_lsp.documents.document import Document
@@ -212,7 +213,7 @@ class Session:
         found = [*answer.problems, *(p for k in answer.kernels for p in k.problems())] if answer else []
         if not file.is_current:
             # Syntax errors of an older text would only get in the way of typing; those of this one are cheap.
-            found = [p for p in found if p.rule != "syntax"]
+            found = [p for p in found if p.rule != SYNTAX_ERROR.name]
             problem = syntax_problem(file.document.path, file.document.text)
             found += [problem] if problem and "tilelang" in file.document.text else []
         return diagnostics(found, self._run_problems(file))

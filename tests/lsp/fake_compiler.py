@@ -39,7 +39,7 @@ class FakeModule:
         except SyntaxError as error:
             line, column = error.lineno or 1, error.offset or 1
             span = Span(path, line, column, line, column + 1)
-            self.problems.append(Problem("syntax", Severity.ERROR, error.msg, span))
+            self.problems.append(Problem("syntax-error", Severity.ERROR, error.msg, span))
             return
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and node.decorator_list:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import warnings
 
-from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.python import SYNTAX_ERROR
 from tilelang.diagnostics.span import Span
 
 
@@ -20,7 +21,7 @@ def syntax_problem(path: str, text: str) -> Problem | None:
         end_line, end_column = error.end_lineno or line, error.end_offset or 0
         if (end_line, end_column) <= (line, column):
             end_line, end_column = line, column + 1
-        return Problem("syntax", Severity.ERROR, error.msg, Span(path, line, column, end_line, end_column))
+        return SYNTAX_ERROR.at(Span(path, line, column, end_line, end_column), what=error.msg)
     except (ValueError, RecursionError, MemoryError) as error:  # null bytes, nesting no parser survives
-        return Problem("syntax", Severity.ERROR, str(error) or "nested too deeply", Span(path, 1, 1, 1, 2))
+        return SYNTAX_ERROR.at(Span(path, 1, 1, 1, 2), what=str(error) or "the code is nested too deeply")
     return None

@@ -14,7 +14,7 @@ from tilelang_lsp.ide.places import overlaps
 from tilelang_lsp.ide.run_report import RUN_RULES
 
 # Not findings about the code as written: there is nothing to silence.
-_NOT_IGNORABLE = {"syntax", "analysis-failed", *RUN_RULES}
+_NOT_IGNORABLE = {"syntax-error", "analysis-failed", *RUN_RULES}
 _IGNORE = re.compile(r"#\s*tilelang:\s*ignore\[([^\]]*)\]")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -149,9 +150,10 @@ class ToLsp:
 
 @cache
 def _page(rule: str) -> types.CodeDescription | None:
-    """The page of a rule, beside the package or in the checkout around it."""
-    home = Path(tilelang_lsp.__file__).resolve().parent.parent
-    for page in (home / "tilelang" / "docs" / f"{rule}.md", home / "docs" / "rules" / f"{rule}.md"):
+    """The page of a rule, in the checkout around the package or where the wheel puts it."""
+    checkout = Path(tilelang_lsp.__file__).resolve().parent.parent / "docs" / "rules"
+    installed = Path(sys.prefix) / "share" / "tilelang" / "rules"
+    for page in (checkout / f"{rule}.md", installed / f"{rule}.md"):
         if page.is_file():
             return types.CodeDescription(page.as_uri())
     return None
