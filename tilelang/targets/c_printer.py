@@ -151,6 +151,7 @@ class _KernelPrinter:
         lines = [f"// {title}"] if title else []
         lines += [f"#include <{name}>" for name in sorted(includes)]
         lines += d.prelude
+        lines += [text for name, text in d.declarations.items() if name in e.used_types]
         if lines:
             lines.append("")
         for helper in e.used_helpers.values():
@@ -320,7 +321,7 @@ class _KernelPrinter:
         if offset is None:
             align = self.dialect.align.format(16)
             self._emit(
-                f"{self.dialect.shared_array} {align} {self.e.type_name(storage.dtype)} "
+                f"{align} {self.dialect.shared_array} {self.e.type_name(storage.dtype)} "
                 f"{storage.name}[{self._extent(buffer)}];"
             )
             return
@@ -491,6 +492,7 @@ class _KernelPrinter:
             if width is None:
                 raise EmitError(f"{lanes} elements of {target.dtype} cannot be moved at once")
             wide = self.dialect.vector_types[width]
+            self.e.used_types.add(wide)
             left = f"*({self.e.raw_pointer(wide, target.scope)})&{self._at(target, to, done)}"
             right = f"*({self.e.raw_pointer(wide, source.scope, const=True)})&{self._at(source, base, done)}"
             self._emit(f"{left} = {right};")

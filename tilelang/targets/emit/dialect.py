@@ -60,12 +60,10 @@ class Dialect:
             1: "unsigned char",
         }
     )  # bytes -> type that moves them at once
-    restrict: str = "__restrict__ "
+    declarations: Mapping[str, str] = field(default_factory=dict)  # type name -> its declaration, if used
     reinterpret: str = "@bit_cast"
     int64_suffix: str = "LL"
-    scalar_by_reference: str = ""  # "constant {type}&" where scalars come in buffers
     line_directives: bool = True
-    comment: str = "//"
 
 
 COMMON_HELPERS: Mapping[str, Intrinsic] = {

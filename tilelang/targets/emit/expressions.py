@@ -86,6 +86,7 @@ class Expressions:
         self.used_helpers: dict[str, Intrinsic] = {}
         self.used_dtypes: set[str] = set()
         self.used_includes: set[str] = set()
+        self.used_types: set[str] = set()  # names that may need a declaration
         self.used_axes: set[str] = set()
         self.lane: str | None = None  # inside a loop over vector lanes: the lane's variable
         self.hoisted: dict[int, str] = {}  # vector load -> array that holds its lanes
@@ -240,6 +241,7 @@ class Expressions:
                 self.helper(other)
             self.used_helpers[name] = found
         self.used_includes.update(found.includes)
+        self.used_types.update(found.types)
         return found
 
     # Leaves
@@ -412,8 +414,8 @@ class Expressions:
         if spelling is None:
             raise EmitError(f"{self.dialect.name} has no {name} for {dtype}")
         if spelling.startswith("@"):
-            self.helper(spelling[1:])
-            spelling = f"{spelling[1:]}({', '.join(f'{{{i}}}' for i in range(len(args)))})"
+            places = ", ".join(f"{{{i}}}" for i in range(len(args)))
+            spelling = f"{self.helper(spelling[1:]).function}({places})"
         text = spelling.format(*texts)
         return (f"{self.type_name(result)}({text})", ATOM) if back else (text, ATOM)
 

@@ -22,8 +22,9 @@ class Intrinsic:
 
     `template_args`: how many leading arguments of the call are printed between `<` and `>`; they must be
     constants. `includes`: headers, as written between the brackets. `requires`: names of other helpers that
-    `source` calls. `writes`: for `inline` only, which arguments (by position) are pointers that are written
-    through; for `source` this is read from its parameter list: `const T*` is read, `T*` is written.
+    `source` calls. `types`: those of the dialect's `declarations` that it needs. `writes`: for `inline` only,
+    which arguments (by position) are pointers that are written through; for `source` this is read from its
+    parameter list: `const T*` is read, `T*` is written.
     """
 
     source: str | None = None
@@ -31,6 +32,7 @@ class Intrinsic:
     template_args: int = 0
     includes: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
     writes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:

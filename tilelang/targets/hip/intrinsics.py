@@ -1,0 +1,105 @@
+"""Device helpers of the HIP target: clang's AMDGPU builtins, which need no ROCm headers or libraries.
+
+To add one, see `targets.emit.intrinsic`. The MFMA builtins and their register layouts are those of the "AMD
+Instinct MI200" and "MI300 Instruction Set Architecture" guides, chapter "Matrix Arithmetic Instructions";
+`layout.instruction` says which lane holds what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilelang.targets.emit.intrinsic import Intrinsic
+
+
+def _mfma(
+    builtin: str, operand: str, operand_type: str, accumulator: str, accumulator_type: str
+) -> Intrinsic:
+    """`d += a · b` on one wavefront; the operands' registers are vectors of `operand_type`."""
+    name = builtin.removeprefix("__builtin_amdgcn_")
+    return Intrinsic(
+        f"""void {name}({accumulator}* d, const {operand}* a, const {operand}* b) {{
+  *({accumulator_type}*)d = {builtin}(
+      *(const {operand_type}*)a, *(const {operand_type}*)b, *(const {accumulator_type}*)d, 0, 0, 0);
+}}""",
+        types=(operand_type, accumulator_type),
+    )
+
+
+INTRINSICS: Mapping[str, Intrinsic] = {
+    "sync": Intrinsic(
+        """void sync_threads() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}"""
+    ),
+    "lane_id": Intrinsic(
+        """int lane_id() {
+  return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
+}"""
+    ),
+    # The value that lane `lane ^ mask` holds.
+    "shuffle_xor": Intrinsic(
+        """template <typename T> T shuffle_xor(T value, int mask) {
+  static_assert(sizeof(T) <= 4, "one register");
+  int bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof(T));
+  bits = __builtin_amdgcn_ds_bpermute((lane_id() ^ mask) * 4, bits);
+  __builtin_memcpy(&value, &bits, sizeof(T));
+  return value;
+}""",
+        requires=("lane_id",),
+    ),
+    "maximum": Intrinsic("template <typename T> T maximum(T a, T b) {\n  return a > b ? a : b;\n}"),
+    "minimum": Intrinsic("template <typename T> T minimum(T a, T b) {\n  return a < b ? a : b;\n}"),
+    # No device library is linked, so what LLVM cannot lower is written out.
+    "power": Intrinsic(
+        """float power(float x, float y) {
+  float magnitude = __builtin_exp2f(y * __builtin_log2f(__builtin_fabsf(x)));
+  bool whole = __builtin_truncf(y) == y;
+  bool odd = whole && __builtin_truncf(y * 0.5f) * 2.0f != y;
+  if (y == 0.0f) return 1.0f;
+  if (x < 0.0f && !whole) return __builtin_nanf("");
+  return x < 0.0f && odd ? -magnitude : magnitude;
+}"""
+    ),
+    "tanh": Intrinsic(
+        """float hyperbolic_tangent(float x) {
+  float size = __builtin_fabsf(x), square = x * x;
+  if (size < 0.25f)  // Taylor series; the quotient below would cancel
+    return x * (1.0f + square * (-0.333333333f + square * (0.133333333f + square * -0.0539682540f)));
+  float e = __builtin_exp2f(-2.88539008f * size);  // exp(-2 |x|)
+  return __builtin_copysignf((1.0f - e) / (1.0f + e), x);
+}"""
+    ),
+    # Abramowitz and Stegun 7.1.26 (error 1.5e-7); near zero the Taylor series, which keeps the relative
+    # error.
+    "erf": Intrinsic(
+        """float error_function(float x) {
+  float size = __builtin_fabsf(x), square = x * x;
+  if (size < 0.5f)
+    return x * (1.12837917f + square * (-0.376126389f + square * (0.112837917f + square * (-0.0268661706f +
+           square * (0.00522397762f + square * -0.000854832701f)))));
+  float t = 1.0f / (1.0f + 0.3275911f * size);
+  float sum = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f +
+              t * (-1.453152027f + t * 1.061405429f))));
+  return __builtin_copysignf(1.0f - sum * __builtin_exp2f(-1.44269504f * square), x);
+}"""
+    ),
+    "mfma_f32_16x16x16f16": _mfma(
+        "__builtin_amdgcn_mfma_f32_16x16x16f16", "_Float16", "f16x4", "float", "f32x4"
+    ),
+    "mfma_f32_16x16x16bf16_1k": _mfma(
+        "__builtin_amdgcn_mfma_f32_16x16x16bf16_1k", "__bf16", "i16x4", "float", "f32x4"
+    ),
+    "mfma_f32_16x16x4f32": _mfma("__builtin_amdgcn_mfma_f32_16x16x4f32", "float", "float", "float", "f32x4"),
+    # gfx90a
+    "mfma_i32_16x16x16i8": _mfma(
+        "__builtin_amdgcn_mfma_i32_16x16x16i8", "signed char", "int", "int", "i32x4"
+    ),
+    # gfx942
+    "mfma_i32_16x16x32_i8": _mfma(
+        "__builtin_amdgcn_mfma_i32_16x16x32_i8", "signed char", "long", "int", "i32x4"
+    ),
+}
