@@ -1,4 +1,4 @@
-"""The workspace that real editors open, and the rule for missing editors: skip and say what is missing, or fail."""
+"""The workspace that real editors open; what happens where an editor is missing: skip and say so, or fail."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def require(find: Callable[[], T]) -> T:
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the quickstart, and `mistake.py`, the same with a mistake in it."""
     folder = tmp_path_factory.mktemp("workspace")
-    text = Path("/tmp/w/editors/quickstart.py").read_text()
+    text = (REPOSITORY / "examples" / "quickstart.py").read_text()
     assert RIGHT in text, "examples/quickstart.py changed: give the mistake here its new text"
     (folder / "quickstart.py").write_text(text)
     (folder / "mistake.py").write_text(text.replace(RIGHT, WRONG))

@@ -149,7 +149,9 @@ def test_other_targets(window: Session, quickstart: str, target: str, mark: str)
 
 def test_a_run_started_by_its_lens_ends_with_a_message(window: Session, quickstart: str) -> None:
     window.drive("click", selector=".codelens-decoration a", text="assert vs torch")
-    window.drive("wait", selector=".notification-list-item-message", text="matches ref_program", timeout=120_000)
+    window.drive(
+        "wait", selector=".notification-list-item-message", text="matches ref_program", timeout=120_000
+    )
     window.drive("wait", selector=".statusbar-item", text="matmul_relu")
 
 

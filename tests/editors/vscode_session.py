@@ -57,13 +57,19 @@ class Session:
             if found:
                 return found
             if time.monotonic() > end:
-                raise AssertionError(f"no {what} within {seconds} s; last answer: {found!r}; {self.server_log()}")
+                raise AssertionError(
+                    f"no {what} within {seconds} s; last answer: {found!r}; {self.server_log()}"
+                )
             time.sleep(0.1)
 
     def server_log(self) -> str:
         """The end of the TileLang output channel, for failure messages."""
         logs = sorted(self.log_folder.rglob("*TileLang.log"))
-        return f"output of the extension:\n{logs[-1].read_text()[-3000:]}" if logs else "the extension wrote no log"
+        return (
+            f"output of the extension:\n{logs[-1].read_text()[-3000:]}"
+            if logs
+            else "the extension wrote no log"
+        )
 
 
 def _result(answer: dict[str, Any], what: str) -> Any:
@@ -115,7 +121,14 @@ def vscode(
     for vsix in extensions:
         _run([*server, "--install-extension", vsix], rig, folder, env)
     port = _free_port()
-    flags = ["--auth", "none", "--bind-addr", f"127.0.0.1:{port}", "--disable-telemetry", "--disable-update-check"]
+    flags = [
+        "--auth",
+        "none",
+        "--bind-addr",
+        f"127.0.0.1:{port}",
+        "--disable-telemetry",
+        "--disable-update-check",
+    ]
     with ExitStack() as stack:
         log = stack.enter_context((folder / "code-server.log").open("w"))
         started = subprocess.Popen(

@@ -2,7 +2,7 @@
  * Generated source beside the Python file: opens it, keeps it fresh while the kernel changes, and links the lines of both.
  *
  * The text is a virtual document of the scheme `tilelang-<target>`. The client library asks for it through our `content`,
- * which fetches text and line map in one answer, so that they never disagree.
+ * which fetches the line map along with the text.
  */
 import * as vscode from 'vscode';
 import {
@@ -10,7 +10,13 @@ import {
   type LanguageClient,
 } from 'vscode-languageclient/node';
 import { afterEdit, generatedLineFor, generatedLines, pythonLineFor, pythonLines, type LineMap } from './lineMap';
-import { GeneratedSourceChanged, GeneratedSourceRequest, type PreviewArgument, type Target } from './protocol';
+import {
+  GeneratedSourceChanged,
+  GeneratedSourceRequest,
+  type GeneratedSourceParams,
+  type PreviewArgument,
+  type Target,
+} from './protocol';
 
 /** Languages of VS Code itself that colour the text well enough. */
 const LANGUAGES: Record<Target, string> = { cuda: 'cuda-cpp', hip: 'cpp', metal: 'cpp', cpu: 'llvm' };
@@ -40,7 +46,6 @@ export class Previews implements vscode.Disposable {
     vscode.window.onDidChangeTextEditorSelection((event) => this.follow(event.textEditor, 'cursor')),
     vscode.window.onDidChangeTextEditorVisibleRanges((event) => this.follow(event.textEditor, 'scroll')),
     vscode.workspace.onDidChangeTextDocument((event) => this.edited(event)),
-    vscode.workspace.onDidCloseTextDocument((document) => this.previews.delete(document.uri.toString())),
   ];
 
   constructor(private readonly client: () => LanguageClient | undefined) {}
@@ -56,18 +61,12 @@ export class Previews implements vscode.Disposable {
       void vscode.window.showWarningMessage('The TileLang server is not running.');
       return;
     }
-    const source = await client.sendRequest(GeneratedSourceRequest, {
-      textDocument: { uri: argument.uri },
-      kernel: argument.kernel,
-      target: argument.target,
-    });
+    const source = await client.sendRequest(GeneratedSourceRequest, params(argument));
     if ('error' in source) {
       void vscode.window.showWarningMessage(`No ${argument.target} source of ${argument.kernel}: ${source.error}`);
       return;
     }
-    const uri = vscode.Uri.parse(source.uri);
-    this.previews.set(uri.toString(), { argument, map: source.lineMap });
-    const document = await vscode.workspace.openTextDocument(uri);
+    const document = await vscode.workspace.openTextDocument(vscode.Uri.parse(source.uri));
     await this.colour(document, argument.target);
     await vscode.window.showTextDocument(document, {
       viewColumn: vscode.ViewColumn.Beside,
@@ -78,27 +77,22 @@ export class Previews implements vscode.Disposable {
     if (python !== undefined) this.follow(python, 'cursor');
   }
 
-  /** For the client's middleware: the text of a virtual document, and its line map along the way. */
+  /**
+   * For the client's middleware: the text of a virtual document, however it was opened, and its line map along the way.
+   * The text is asked for in the standard way, because that is what makes the server say when it changes.
+   */
   async content(
     uri: vscode.Uri,
     token: vscode.CancellationToken,
     next: NextContent,
   ): Promise<string | null | undefined> {
-    const preview = this.previews.get(uri.toString());
-    const client = this.client();
-    if (preview === undefined || client === undefined) return next(uri, token); // opened by its address, not by us
-    const { uri: python, kernel, target } = preview.argument;
-    const source = await client.sendRequest(
-      GeneratedSourceRequest,
-      { textDocument: { uri: python }, kernel, target },
-      token,
-    );
-    if ('error' in source) {
-      preview.map = [];
-      return next(uri, token); // the server's text says what is wrong
-    }
-    preview.map = source.lineMap;
-    return source.text;
+    const text = await next(uri, token);
+    const argument = previewArgument(uri);
+    const source = await this.client()?.sendRequest(GeneratedSourceRequest, params(argument), token);
+    // Where there is no source the server's text says why; where the kernel was edited meanwhile, it will be asked again.
+    const mapped = source !== undefined && !('error' in source) && source.text === text;
+    this.previews.set(uri.toString(), { argument, map: mapped ? source.lineMap : [] });
+    return text;
   }
 
   listen(client: LanguageClient): void {
@@ -195,6 +189,20 @@ export class Previews implements vscode.Disposable {
   private pythonEditors(uri: string): vscode.TextEditor[] {
     return vscode.window.visibleTextEditors.filter((editor) => sameFile(uri, editor.document.uri));
   }
+}
+
+function params({ uri, kernel, target }: PreviewArgument): GeneratedSourceParams {
+  return { textDocument: { uri }, kernel, target };
+}
+
+/** `tilelang-cuda:///<file>/<kernel>.cu` taken apart. */
+function previewArgument(uri: vscode.Uri): PreviewArgument {
+  const slash = uri.path.lastIndexOf('/');
+  return {
+    uri: vscode.Uri.from({ scheme: 'file', path: uri.path.slice(0, slash) }).toString(),
+    kernel: uri.path.slice(slash + 1).replace(/\.[^.]*$/, ''),
+    target: uri.scheme.slice('tilelang-'.length) as Target,
+  };
 }
 
 /** Address texts differ in what they escape, so they are compared parsed. */
