@@ -51,6 +51,30 @@ MMA_B = {
     32: InstructionTile(((4, "thread", 1), (2, "register", 1)), ((8, "thread", 4),)),
 }
 
+# AMD MFMA 16×16 (MI200 and MI300 ISA guides, "Matrix Arithmetic Instructions"), 64 lanes. The lowering hands B to
+# the instruction as its first operand and A as its second, so it computes the transposed product: a lane then
+# holds four consecutive columns of one row of C.
+MFMA_C = InstructionTile(((16, "thread", 1),), ((4, "register", 1), (4, "thread", 16)))
+
+
+def mfma_a(k: int) -> InstructionTile:
+    """A as [m, k] of an instruction with `k` products: k / 4 consecutive elements of k in a lane."""
+    return InstructionTile(((16, "thread", 1),), _mfma_k(k))
+
+
+def mfma_b(k: int) -> InstructionTile:
+    """B as [k, n], the mirror image of A."""
+    return InstructionTile(_mfma_k(k), ((16, "thread", 1),))
+
+
+def _mfma_k(k: int) -> tuple[Step, ...]:
+    return ((k // 4, "register", 1), (4, "thread", 16)) if k > 4 else ((4, "thread", 16),)
+
+
+# Metal's 8×8 simdgroup matrices keep their distribution to themselves. This is the one that accumulators get while
+# threads work on their elements: two neighbouring columns in a lane.
+SIMDGROUP_C = InstructionTile(((8, "thread", 4),), ((2, "register", 1), (4, "thread", 1)))
+
 
 def accumulator(
     m: int, n: int, m_warps: int, n_warps: int, tile: InstructionTile = MMA_C, warp_size: int = 32
