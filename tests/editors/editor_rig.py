@@ -1,4 +1,4 @@
-"""Where the real editors are that `scripts/editor_rig.sh` installs, and what to say when they are not there."""
+"""Where the real editors are that `scripts/editor_rig.sh` installs, and what to say when they are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real VS Code in headless Chromium: squiggle, hover, hints, lenses, preview, a finished run, and what goes wrong."""
+"""A real VS Code in headless Chromium: squiggle, hover, hints, lenses, preview, a run, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 from tests.editors.conftest import RIGHT, WRONG, require
 from tests.editors.editor_rig import VSCodeRig, find_vscode
 from tests.editors.vscode_session import Session, build_extension, pack, vscode
+
+MESSAGE = ".notification-list-item-message"
 
 pytestmark = [pytest.mark.editor, pytest.mark.slow]
 
@@ -149,9 +151,7 @@ def test_other_targets(window: Session, quickstart: str, target: str, mark: str)
 
 def test_a_run_started_by_its_lens_ends_with_a_message(window: Session, quickstart: str) -> None:
     window.drive("click", selector=".codelens-decoration a", text="assert vs torch")
-    window.drive(
-        "wait", selector=".notification-list-item-message", text="matches ref_program", timeout=120_000
-    )
+    window.drive("wait", selector=MESSAGE, text="matches ref_program", timeout=120_000)
     window.drive("wait", selector=".statusbar-item", text="matmul_relu")
 
 
@@ -164,7 +164,7 @@ def test_restart_brings_everything_back(window: Session, mistake: str) -> None:
 
 def test_a_server_that_cannot_start_is_explained_with_a_way_out(window: Session, mistake: str) -> None:
     window.ask("setting", name="path", value="/nowhere/tilelang-lsp")
-    window.drive("wait", selector=".notification-list-item-message", text="/nowhere/tilelang-lsp")
+    window.drive("wait", selector=MESSAGE, text="/nowhere/tilelang-lsp")
     window.drive("wait", selector=".notification-list-item a.monaco-button", text="Open Settings")
     window.ask("execute", command="notifications.clearAll")
     window.ask("setting", name="path", value=None)

@@ -1,7 +1,7 @@
 """A real VS Code without a desktop: starts it, and asks and drives it from tests.
 
-Two doors lead in. `Session.ask` reaches VS Code's own extension API through the tester extension; `Session.drive` does in
-headless Chromium what a person does and sees.
+Two doors lead in. `Session.ask` reaches VS Code's own extension API through the tester extension; `Session.drive`
+does in headless Chromium what a person does and sees.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _result(answer: dict[str, Any], what: str) -> Any:
 
 
 def build_extension(rig: VSCodeRig) -> Path:
-    """Builds vscode-extension/ from its sources; returns the .vsix. Raises AssertionError with npm's output."""
+    """Builds vscode-extension/ from its sources; returns the .vsix. Raises AssertionError with npm's words."""
     folder = REPOSITORY / "vscode-extension"
     if not (folder / "node_modules" / ".package-lock.json").is_file():
         _run([rig.node, rig.npm_cli, "ci", "--no-audit", "--no-fund"], rig, folder)
@@ -107,7 +107,7 @@ def vscode(
 ) -> Iterator[Session]:
     """Opens `workspace` with the extensions installed. `folder` takes profile and logs and must be new."""
     user_data, installed, port_file = folder / "user", folder / "extensions", folder / "tester-port"
-    # Settings about the machine, such as an interpreter, are not read from the user's file when a browser shows it.
+    # Settings about the machine, such as an interpreter, are not read from the user's file in a browser.
     for place, values in (("User", QUIET), ("Machine", settings)):
         (user_data / place).mkdir(parents=True)
         (user_data / place / "settings.json").write_text(json.dumps(dict(values)))
