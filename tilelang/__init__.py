@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from typing import no_type_check as jit
 
     from tilelang import language, profiler
-    from tilelang.jit import JITKernel, PassConfigKey, compile, disable_cache, enable_cache, load, lower
+    from tilelang.jit import (
+        JITKernel,
+        PassConfigKey,
+        compile,
+        disable_cache,
+        enable_cache,
+        load,
+        lower,
+        par_compile,
+    )
 
 LANGUAGE_VERSION = "0.1.15"  # the release of the language whose contract this package follows
 PACKAGE_VERSION = "0.1.0"
@@ -36,6 +45,7 @@ __all__ = [
     "language",
     "load",
     "lower",
+    "par_compile",
     "profiler",
 ]
 
@@ -48,6 +58,7 @@ _HOME = {
     "enable_cache": "tilelang.jit",
     "load": "tilelang.jit",
     "lower": "tilelang.jit",
+    "par_compile": "tilelang.jit",
 }
 _SUBMODULES = ("language", "profiler")
 
