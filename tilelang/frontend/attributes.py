@@ -24,6 +24,7 @@ from tilelang.frontend.model import (
     Function,
     Instance,
     JitFunction,
+    KernelMethod,
     Late,
     ModuleValue,
     PrimFunction,
@@ -50,7 +51,21 @@ _PLAIN_METHODS: dict[type, frozenset[str]] = {
     bytes: frozenset(("decode", "hex")),
 }
 MUTATING = frozenset(
-    ["append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "setdefault", "popitem", "add", "discard"]
+    [
+        "append",
+        "extend",
+        "insert",
+        "remove",
+        "pop",
+        "clear",
+        "sort",
+        "reverse",
+        "update",
+        "setdefault",
+        "popitem",
+        "add",
+        "discard",
+    ]
 )
 
 
@@ -92,6 +107,8 @@ def attribute(run: Run, node: ast.Attribute) -> Any:
         return _class_attribute(owner, name)
     if isinstance(owner, Instance):
         return _instance_attribute(run, node, owner)
+    if isinstance(owner, JitFunction) and name in ("compile", "get_tir", "get_kernel_source"):
+        return KernelMethod(owner, name)
     if isinstance(owner, Function | JitFunction | PrimFunction):
         return Unknown(f"`{name}` of a function is not known to the compiler")
     if run.environment.static:

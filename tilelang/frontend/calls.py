@@ -23,6 +23,7 @@ from tilelang.frontend.model import (
     ClassValue,
     Function,
     JitFunction,
+    KernelMethod,
     Late,
     PrimFunction,
 )
@@ -81,7 +82,13 @@ def call_known(
         return _decorator_call(run, function, args, kwargs)
     if isinstance(function, PlainDecorator):
         return args[0].value if args and isinstance(args[0].value, Function) else function
-    if isinstance(function, JitFunction | PrimFunction):
+    if isinstance(function, JitFunction):
+        run.kernel_calls.append((function, args, kwargs))
+        return Unknown(f"the result of `{function.function.name}` is known only when it runs")
+    if isinstance(function, KernelMethod):
+        run.kernel_calls.append((function.kernel, args, kwargs))
+        return Unknown(f"the result of `{function.kernel.function.name}` is known only when it runs")
+    if isinstance(function, PrimFunction):
         return Unknown(f"the result of `{function.function.name}` is known only when it runs")
     if _hashable(function) and function in BUILTIN_FUNCTIONS:
         return call_builtin(run, node, function, args, kwargs)

@@ -53,6 +53,14 @@ class JitFunction:
     decorators: dict[str, dict[str, Any]] = field(default_factory=dict)  # "jit", "autotune": their options
 
 
+@dataclass(frozen=True, eq=False)
+class KernelMethod:
+    """`kernel.compile`, `kernel.get_kernel_source`: calls by host code that give the kernel its values by name."""
+
+    kernel: JitFunction
+    name: str
+
+
 @dataclass(eq=False)
 class Frame:
     """What `T.Kernel(...)`, `T.Parallel(...)` and their kin return: the bound arguments with their spans."""

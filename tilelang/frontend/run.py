@@ -130,6 +130,11 @@ class Run:
         self.open_scopes: set[int] = set()  # module scopes that may hold names we do not know
         self.tainted: set[int] = set()  # ids of containers changed on a path that may not be taken
         self.kept: list[Any] = []  # keeps tainted containers alive, so that ids stay theirs
+        self.kernel_calls: list[
+            Any
+        ] = []  # calls of kernels and factories by host code: (kernel, args, kwargs)
+        self.watched: ast.FunctionDef | None = None  # a nested definition to be noticed when it is reached
+        self.watched_value: Any = None
         self.return_spans: dict[int, Span] = {}
         self.at_class_level: list[str] | None = None  # names of annotated fields while a class body runs
         self.maybe_returned: list[Any] = []  # by branches that may not be taken

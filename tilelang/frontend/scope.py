@@ -29,6 +29,8 @@ class Scope:
         self.names: dict[str, Any] = {} if names is None else names
         self.locals = locals_ or {}
         self.owner = owner
+        # Of modules: names that may be bound by means the interpreter does not follow; "*" for any name.
+        self.unlisted: frozenset[str] = frozenset()
         # Names declared nonlocal or global: the scope that really holds them.
         self.outer: dict[str, Scope] = dict(outer or {})
 

@@ -210,7 +210,10 @@ def raise_statement(run: Run, node: ast.Raise) -> Flow | None:
 
 def function_definition(run: Run, node: ast.FunctionDef) -> Flow | None:
     """`def`, with its decorators applied as the compiler understands them."""
-    value = decorated(run, node, make_function(run, node))
+    function = make_function(run, node)
+    value = decorated(run, node, function)
+    if node is run.watched:
+        run.watched_value = (function, value)
     bind_name(run, node.name, value, run.source.name_span(node))
     return None
 

@@ -1,0 +1,94 @@
+"""Which functions of a module are kernels: decorators resolved through whatever names they were imported under."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal
+
+from tilelang.frontend.decorators import Decorator
+from tilelang.frontend.model import NO_VALUE, ModuleValue
+from tilelang.frontend.scope import Scope
+from tilelang.language import prim_func
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A kernel's definition. `outer` are the functions around it, from outside in."""
+
+    node: ast.FunctionDef
+    qualified_name: str
+    style: Literal["eager", "lazy"]
+    outer: tuple[ast.FunctionDef, ...]
+
+
+def find_kernels(tree: ast.Module, scope: Scope) -> list[Found]:
+    """All kernels in the order of the text: decorated ones, prim_funcs at the top level, factories of prim_funcs."""
+    return list(_find(tree.body, scope, "", ()))
+
+
+def _find(
+    body: list[ast.stmt], scope: Scope, prefix: str, outer: tuple[ast.FunctionDef, ...]
+) -> Iterator[Found]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef):
+            yield from _function(node, scope, prefix, outer)
+        elif isinstance(node, ast.ClassDef):
+            yield from _find(node.body, scope, f"{prefix}{node.name}.", outer)
+        elif isinstance(node, ast.If | ast.Try | ast.With | ast.For | ast.While):
+            for part in ("body", "orelse", "finalbody"):
+                yield from _find(getattr(node, part, []), scope, prefix, outer)
+            for handler in getattr(node, "handlers", []):
+                yield from _find(handler.body, scope, prefix, outer)
+
+
+def _function(
+    node: ast.FunctionDef, scope: Scope, prefix: str, outer: tuple[ast.FunctionDef, ...]
+) -> Iterator[Found]:
+    name = f"{prefix}{node.name}"
+    makes_prim = any(_is_prim(inner, scope) for inner in _nested(node))
+    if any(_is_jit(resolve(d, scope)) for d in node.decorator_list):
+        yield Found(node, name, "lazy" if makes_prim else "eager", outer)
+        return
+    if _is_prim(node, scope) or makes_prim:
+        yield Found(node, name, "lazy", outer)
+        return
+    yield from _find(node.body, scope, f"{name}.", (*outer, node))
+
+
+def _nested(node: ast.FunctionDef) -> Iterator[ast.FunctionDef]:
+    """Functions defined in the body itself, not in functions that are kernels by themselves."""
+    stack: list[ast.AST] = list(node.body)
+    while stack:
+        item = stack.pop()
+        if isinstance(item, ast.FunctionDef):
+            yield item
+        elif isinstance(item, ast.If | ast.For | ast.While | ast.With | ast.Try):
+            stack.extend(c for c in ast.iter_child_nodes(item) if isinstance(c, ast.stmt | ast.ExceptHandler))
+        elif isinstance(item, ast.ExceptHandler):
+            stack.extend(item.body)
+
+
+def _is_prim(node: ast.FunctionDef, scope: Scope) -> bool:
+    return any(resolve(d, scope) is prim_func for d in node.decorator_list)
+
+
+def _is_jit(value: Any) -> bool:
+    return isinstance(value, Decorator) and value.name == "jit"
+
+
+def resolve(node: ast.expr, scope: Scope) -> Any:
+    """What a decorator is, without evaluating its arguments; NO_VALUE if that is not known."""
+    if isinstance(node, ast.Call):
+        return resolve(node.func, scope)
+    if isinstance(node, ast.Name):
+        return scope.find(node.id)[1]
+    if isinstance(node, ast.Attribute):
+        owner = resolve(node.value, scope)
+        if isinstance(owner, ModuleValue):
+            return owner.names.get(node.attr, NO_VALUE)
+        if isinstance(owner, ModuleType) and owner.__name__.startswith("tilelang.language"):
+            return getattr(owner, node.attr, NO_VALUE)
+    return NO_VALUE

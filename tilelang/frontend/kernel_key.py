@@ -1,0 +1,97 @@
+"""What a kernel's meaning depends on, as a hash: its own text and everything it takes from the module around.
+
+The key does not depend on where in the file the kernel stands. Helper functions count with their distance from the
+kernel as well, because problems may point into them.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable
+
+from tilelang.frontend.local_names import assigned_names
+from tilelang.frontend.source import Source
+
+_VERSION = "1"
+
+
+class CaptureIndex:
+    """The top-level statements of a module by the names they bind or change."""
+
+    def __init__(self, source: Source, tree: ast.Module) -> None:
+        self._source = source
+        self._by_name: dict[str, list[ast.stmt]] = {}
+        self._uses: dict[int, frozenset[str]] = {}
+        self._stars: list[ast.stmt] = []
+        for statement in tree.body:
+            if isinstance(statement, ast.ImportFrom) and any(a.name == "*" for a in statement.names):
+                self._stars.append(statement)
+            for name in _touched(source, statement):
+                self._by_name.setdefault(name, []).append(statement)
+
+    def key(self, node: ast.stmt, first_line: int, extra: Iterable[str]) -> str:
+        """The key of the kernel at `node`, whose text begins at `first_line`."""
+        digest = hashlib.sha256(_VERSION.encode())
+        lines = self._source.lines[first_line - 1 : node.end_lineno]
+        for line in lines:
+            digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
+        for statement in self._captured(node):
+            digest.update(b"\0")
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                digest.update(str(statement.lineno - first_line).encode())
+            text = "\n".join(self._source.lines[statement.lineno - 1 : statement.end_lineno])
+            digest.update(text.encode("utf-8", "surrogatepass"))
+        for part in extra:
+            digest.update(b"\0\0" + part.encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def _captured(self, node: ast.stmt) -> list[ast.stmt]:
+        """Statements that bind what the kernel uses, and what those use, in the order of the text."""
+        found: dict[int, ast.stmt] = {id(s): s for s in self._stars}
+        pending = set(self._names_in(node))
+        seen: set[str] = set()
+        while pending:
+            name = pending.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            for statement in self._by_name.get(name, ()):
+                if id(statement) not in found and statement is not node and not _contains(statement, node):
+                    found[id(statement)] = statement
+                    pending |= self._names_in(statement) - seen
+        return sorted(found.values(), key=lambda s: s.lineno)
+
+    def _names_in(self, node: ast.stmt) -> frozenset[str]:
+        known = self._uses.get(id(node))
+        if known is None:
+            known = frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+            self._uses[id(node)] = known
+        return known
+
+
+def _contains(outer: ast.stmt, inner: ast.stmt) -> bool:
+    return outer.lineno <= inner.lineno and (outer.end_lineno or 0) >= (inner.end_lineno or 0)
+
+
+def _touched(source: Source, statement: ast.stmt) -> set[str]:
+    """Names a statement binds, or whose value it changes (`configs.append(x)`, `table["a"] = 1`)."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {statement.name}
+    names = set(assigned_names(source, [statement]))
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            root = _root(node)
+            if root:
+                names.add(root)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            root = _root(node.func)
+            if root and isinstance(statement, ast.Expr):
+                names.add(root)
+    return names
+
+
+def _root(node: ast.expr) -> str | None:
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None

@@ -1,0 +1,118 @@
+"""Modules that the static environment knows without importing anything of the user's: real values or models of them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import tilelang.language as language
+from tilelang.arch.dtypes import DTYPES
+from tilelang.frontend.decorators import Decorator, PlainDecorator
+from tilelang.frontend.model import ClassValue, ModuleValue
+from tilelang.ir.values import Unknown
+from tilelang.language.dtypes import DType
+
+# Functions of these modules compute on plain values only and have no effects.
+PURE_MODULES = (math, itertools)
+
+
+@dataclass(frozen=True)
+class TensorFactory:
+    """`torch.randn` and its kin: their result is a tensor whose shape may be known."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class HostTensor:
+    """A tensor of the host program, as far as its making tells."""
+
+    shape: tuple[Any, ...] | None
+    dtype: Any = None
+
+
+@dataclass(frozen=True)
+class FieldFunction:
+    """`dataclasses.field`."""
+
+
+JIT = Decorator("jit")
+AUTOTUNE = Decorator("autotune")
+COMPILE = Decorator("compile")
+
+
+def _public(module: Any) -> dict[str, Any]:
+    return {n: v for n, v in vars(module).items() if not n.startswith("_")}
+
+
+def _tilelang() -> dict[str, ModuleValue]:
+    names = {
+        "jit": JIT,
+        "lazy_jit": JIT,
+        "autotune": AUTOTUNE,
+        "compile": COMPILE,
+        "language": language,
+        "__version__": Unknown("the version of the language"),
+    }
+    return {
+        "tilelang": ModuleValue("tilelang", names, open=True),
+        "tilelang.jit": ModuleValue("tilelang.jit", {"jit": JIT, "compile": COMPILE}, open=True),
+        "tilelang.autotuner": ModuleValue("tilelang.autotuner", {"autotune": AUTOTUNE}, open=True),
+    }
+
+
+_TORCH_NAMES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "long": "int64"}
+_FACTORIES = "randn rand empty zeros ones full randint arange tensor"
+
+
+def _torch() -> ModuleValue:
+    dtypes = {name: DType(name) for name in DTYPES}
+    dtypes |= {alias: DType(name) for alias, name in _TORCH_NAMES.items()}
+    factories = {n: TensorFactory(n) for n in _FACTORIES.split()}
+    return ModuleValue("torch", {**dtypes, **factories}, open=True)
+
+
+def _numpy() -> ModuleValue:
+    names: dict[str, Any] = {name: DType(name) for name in DTYPES if name not in ("bfloat16", "bool")}
+    names |= {"bool_": DType("bool"), "pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan}
+    return ModuleValue("numpy", names, open=True)
+
+
+def _functools() -> ModuleValue:
+    names: dict[str, Any] = {"partial": functools.partial, "reduce": functools.reduce}
+    names |= {n: PlainDecorator(n) for n in ("cache", "lru_cache", "wraps", "cached_property")}
+    return ModuleValue("functools", names, open=True)
+
+
+def _enum() -> ModuleValue:
+    kinds = ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")
+    names: dict[str, Any] = {k: ClassValue(k, {}, (), is_enum=True) for k in kinds}
+    return ModuleValue("enum", names, open=True)
+
+
+def _typing() -> ModuleValue:
+    return ModuleValue(
+        "typing", {"NamedTuple": ClassValue("NamedTuple", {}, ()), "TYPE_CHECKING": False}, open=True
+    )
+
+
+@functools.cache
+def modelled_modules() -> dict[str, ModuleValue]:
+    """Models by dotted name; made once and never changed."""
+    dataclass_names = {"dataclass": PlainDecorator("dataclass"), "field": FieldFunction()}
+    return {
+        **_tilelang(),
+        "torch": _torch(),
+        "numpy": _numpy(),
+        "math": ModuleValue("math", _public(math)),
+        "itertools": ModuleValue("itertools", _public(itertools), open=True),
+        "functools": _functools(),
+        "typing": _typing(),
+        "typing_extensions": ModuleValue("typing_extensions", dict(_typing().names), open=True),
+        "dataclasses": ModuleValue("dataclasses", dataclass_names, open=True),
+        "enum": _enum(),
+        "__future__": ModuleValue("__future__", {}, open=True),
+    }

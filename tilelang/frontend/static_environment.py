@@ -1,0 +1,213 @@
+"""The static environment: names of a module's own source, modelled modules, sources of the workspace.
+
+Nothing of the user's is imported or executed: a call that is neither of the language, nor interpreted, nor one of the
+pure functions listed in `modelled_modules` is Unknown.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+from pathlib import Path
+from typing import Any
+
+import tilelang.language as language
+from tilelang.frontend.arguments import Argument, plain
+from tilelang.frontend.dtypes import dtype_name
+from tilelang.frontend.functions import call_function
+from tilelang.frontend.interpreter import new_run
+from tilelang.frontend.model import NO_VALUE, Function, ModuleValue
+from tilelang.frontend.modelled_modules import (
+    PURE_MODULES,
+    FieldFunction,
+    HostTensor,
+    TensorFactory,
+    modelled_modules,
+)
+from tilelang.frontend.run import Limits, Run, StopInterpreting
+from tilelang.frontend.scalars import any_traced, any_unknown
+from tilelang.frontend.scope import Scope
+from tilelang.frontend.source import Source
+from tilelang.ir.values import Unknown
+
+MODULE_LIMITS = Limits(steps=60_000, depth=30, sequence=10_000)
+_MAX_SOURCE = 2_000_000  # characters of a workspace module
+_PURE = frozenset(id(v) for module in PURE_MODULES for v in vars(module).values() if callable(v))
+
+
+class StaticEnvironment:
+    """One per analysed module. `files` notes every workspace file that was read, with its text."""
+
+    static = True
+
+    def __init__(self, path: str, search_path: tuple[str, ...] = ()) -> None:
+        self._folder = Path(path).parent
+        self._search = tuple(Path(p) for p in search_path)
+        self._loaded: dict[Path, ModuleValue] = {}
+        self.files: dict[str, str] = {}
+        self._base: dict[str, Path] = {path: self._folder}  # folder of each source, for relative imports
+        self.builtins = Scope(names=dict(vars(builtins)), owner="builtins")
+
+    # -- names -------------------------------------------------------------------------------------------------
+
+    def global_name(self, run: Run, scope: Scope, name: str) -> Any:
+        """A name no scope holds: Unknown if some construct may have made it, else it does not exist."""
+        root: Scope | None = scope
+        while root is not None:
+            if id(root) in run.open_scopes or name in root.unlisted or "*" in root.unlisted:
+                return Unknown(f"`{name}` may come from elsewhere")
+            root = root.parent
+        if name.startswith("__") and name.endswith("__"):
+            return Unknown(f"`{name}` is set by Python")
+        return NO_VALUE
+
+    def global_names(self, scope: Scope) -> list[str]:
+        return []  # the builtins are a scope here
+
+    def attribute(self, run: Run, owner: Any, name: str) -> Any:
+        return Unknown("an attribute that is not known to the compiler")
+
+    # -- calls -------------------------------------------------------------------------------------------------
+
+    def call(
+        self, run: Run, node: ast.Call, function: Any, args: list[Argument], kwargs: dict[str, Argument]
+    ) -> Any:
+        """Pure functions of the standard library, tensor factories of torch; everything else is Unknown."""
+        values = [plain(a) for a in args]
+        named = {k: plain(a) for k, a in kwargs.items()}
+        if isinstance(function, TensorFactory):
+            return _host_tensor(function, values, named)
+        if isinstance(function, FieldFunction):
+            factory = named.get("default_factory")
+            if isinstance(factory, Function):
+                return call_function(run, factory, [], {}, node, run.span(node))
+            if factory in (list, dict, set):
+                return factory()
+            return named.get("default", NO_VALUE)
+        if function is functools.partial or function is functools.reduce:
+            unknown = any_unknown(values[:1])
+            if unknown is not None or not values or not isinstance(values[0], Function | functools.partial):
+                return unknown or Unknown("the function is not known to the compiler")
+            return run.guarded_native(node, function, values, named)
+        if id(function) in _PURE:
+            unknown = any_unknown([*values, named])
+            if unknown is not None:
+                return unknown
+            if any_traced([*values, named]) or any(isinstance(v, int) and abs(v) > 10**6 for v in values):
+                return Unknown("this function is not computed by the compiler")
+            return run.guarded_native(node, function, values, named)
+        return Unknown(f"`{ast.unparse(node.func)}` is not known to the compiler")
+
+    # -- modules -----------------------------------------------------------------------------------------------
+
+    def module(self, run: Run, name: str, level: int) -> Any:
+        """A modelled module, a module of the workspace read as source, or Unknown."""
+        if level == 0:
+            if name == "tilelang.language":
+                return language
+            known = modelled_modules().get(name)
+            if known is not None:
+                return known
+            if name.startswith(("tilelang.", "torch.")):
+                return Unknown(f"`{name}` is not known to the compiler")
+        file = self._find(run.source, name, level)
+        if file is None:
+            return Unknown(f"the module `{'.' * level}{name}` is not known to the compiler")
+        return self._load(file, name)
+
+    def _find(self, source: Source, name: str, level: int) -> Path | None:
+        base = self._base.get(source.path, self._folder)
+        if level:
+            for _ in range(level - 1):
+                base = base.parent
+            roots = (base,)
+        else:
+            roots = (base, *self._search)
+        parts = [p for p in name.split(".") if p]
+        for root in roots:
+            place = root.joinpath(*parts)
+            for candidate in (place.with_suffix(".py") if parts else None, place / "__init__.py"):
+                if candidate is not None and candidate.is_file():
+                    return candidate.resolve()
+        return None
+
+    def _load(self, file: Path, name: str) -> Any:
+        if file in self._loaded:
+            return self._loaded[file]  # perhaps still being read: imports may go in circles
+        module = ModuleValue(name, {}, open=True)
+        self._loaded[file] = module
+        try:
+            text = file.read_text(encoding="utf-8")
+            source = Source(str(file), text)
+            tree = source.tree
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            return module
+        if len(text) > _MAX_SOURCE:
+            return module
+        self.files[str(file)] = text
+        self._base[str(file)] = file.parent
+        scope = run_module(self, source, tree.body, name)
+        self._loaded[file] = ModuleValue(name, scope.names, open=True)
+        return self._loaded[file]
+
+
+def _host_tensor(factory: TensorFactory, values: list[Any], named: dict[str, Any]) -> HostTensor:
+    dtype = dtype_name(named.get("dtype"))
+    shape: Any = named.get("size", values)
+    if factory.name in ("full", "randint"):
+        shape = next((v for v in values if isinstance(v, tuple | list)), None)
+    if factory.name in ("arange", "tensor") or shape is None:
+        return HostTensor(None, dtype)
+    if len(shape) == 1 and isinstance(shape[0], tuple | list):
+        shape = shape[0]
+    known = all(isinstance(d, int) for d in shape)
+    return HostTensor(tuple(shape) if known else None, dtype)
+
+
+def run_module(environment: StaticEnvironment, source: Source, body: list[ast.stmt], name: str) -> Scope:
+    """Interpret the top level of a module; what cannot be interpreted leaves its names Unknown."""
+    scope = Scope(environment.builtins, owner=f"module {name}")
+    scope.names["__name__"] = name
+    scope.names["__file__"] = source.path
+    scope.unlisted = names_made_elsewhere(source)
+    run = new_run(environment, source, scope, MODULE_LIMITS)
+    for statement in body:
+        if isinstance(statement, ast.Expr) and not _changes_a_container(statement.value):
+            continue  # binds nothing; host code that runs kernels
+        run.steps = 0
+        try:
+            run.exec([statement])
+        except (StopInterpreting, RecursionError):
+            for bound in _bound_names(statement):
+                scope.names[bound] = Unknown(f"`{bound}` takes too long to compute here")
+    if run.open_scopes:
+        scope.unlisted = frozenset({*scope.unlisted, "*"})
+    return scope
+
+
+def _changes_a_container(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.attr in ("append", "extend", "update", "insert", "add", "setdefault")
+    )
+
+
+def _bound_names(statement: ast.stmt) -> list[str]:
+    return [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+
+
+def names_made_elsewhere(source: Source) -> frozenset[str]:
+    """Names that functions declare global; `*` where the module writes to its namespace by other means."""
+    found: set[str] = set()
+    if "global" not in source.text and "exec(" not in source.text:
+        return frozenset()
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Global):
+            found.update(node.names)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("globals", "exec"):
+                found.add("*")
+    return frozenset(found)

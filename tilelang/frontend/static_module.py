@@ -1,0 +1,154 @@
+"""A module as the editor sees it: its kernels, found and interpreted from the text alone."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.python import SYNTAX_ERROR
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.discovery import Found, find_kernels
+from tilelang.frontend.kernel_key import CaptureIndex
+from tilelang.frontend.scope import Scope
+from tilelang.frontend.source import Source
+from tilelang.frontend.static_environment import StaticEnvironment, run_module
+
+_MAX_NESTING = 200
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSource:
+    """One kernel of a module. `span` runs from its first decorator to its last line."""
+
+    name: str
+    qualified_name: str
+    style: Literal["eager", "lazy"]
+    span: Span
+    name_span: Span
+    key: str  # hash of the text and of what it takes from the module; the same wherever the kernel stands
+    found: Found = field(repr=False)
+
+
+class StaticModule:
+    """The kernels of a text. Nothing of the user's is imported or executed.
+
+    `problems`: what keeps the module from being read (a syntax error, a null byte, nesting beyond reason); then
+    `kernels` is empty. `search_path`: folders besides the file's own in which imported modules are looked for.
+    """
+
+    def __init__(self, path: str, text: str, search_path: tuple[str, ...] = ()) -> None:
+        self.path = path
+        self.text = text
+        self.source = Source(path, text)
+        self.problems: list[Problem] = []
+        self.environment = StaticEnvironment(path, search_path)
+        self.scope = Scope(self.environment.builtins)
+        self.kernels: list[KernelSource] = []
+        self.tree = self._parse()
+        if self.tree is None:
+            return
+        try:
+            self.scope = run_module(self.environment, self.source, self.tree.body, "__tilelang__")
+            found = find_kernels(self.tree, self.scope)
+        except RecursionError:
+            self._unreadable("the module is nested too deeply to be read", 1, 1)
+            return
+        self.kernels = self._sources(self.tree, found)
+
+    def kernel(self, name: str) -> KernelSource:
+        """The kernel with this qualified name (or plain name). Raises KeyError."""
+        for kernel in self.kernels:
+            if kernel.qualified_name == name:
+                return kernel
+        for kernel in self.kernels:
+            if kernel.name == name:
+                return kernel
+        raise KeyError(name)
+
+    def _parse(self) -> ast.Module | None:
+        try:
+            return self.source.tree
+        except SyntaxError as error:
+            line = min(max(error.lineno or 1, 1), len(self.source.lines))
+            self._unreadable(_sentence(error), line, error.offset or 1, error.end_lineno, error.end_offset)
+        except (ValueError, RecursionError, MemoryError) as error:
+            self._unreadable(f"the file cannot be parsed: {error}", 1, 1)
+        return None
+
+    def _unreadable(
+        self, what: str, line: int, column: int, end_line: int | None = None, end_column: int | None = None
+    ) -> None:
+        width = len(self.source.lines[line - 1])
+        column = min(max(column, 1), width + 1)
+        last = end_line if end_line and line <= end_line <= len(self.source.lines) else line
+        # Python 3.10 gives 0 for an unknown end.
+        end = end_column if end_column and (last > line or end_column > column) else column + 1
+        self.problems.append(SYNTAX_ERROR.at(Span(self.path, line, column, last, end), what=what))
+
+    def _sources(self, tree: ast.Module, found: list[Found]) -> list[KernelSource]:
+        if not found:
+            return []
+        index = CaptureIndex(self.source, tree)
+        sources = []
+        for kernel in found:
+            node = kernel.node
+            span = self.source.function_span(node)
+            first = comment_block_start(self.source, span.line)
+            extra = [kernel.qualified_name, *(f"{p}\0{t}" for p, t in sorted(self.environment.files.items()))]
+            extra += [ast.dump(o.args) for o in kernel.outer]
+            extra += self._call_texts(node.name)
+            key = index.key(kernel.outer[0] if kernel.outer else node, first, extra)
+            sources.append(
+                KernelSource(
+                    node.name,
+                    kernel.qualified_name,
+                    kernel.style,
+                    span,
+                    self.source.name_span(node),
+                    key,
+                    kernel,
+                )
+            )
+        return sources
+
+    @functools.cached_property
+    def calling_statements(self) -> dict[str, list[ast.stmt]]:
+        """Top-level statements (functions, `if __name__` blocks) by the names they call."""
+        found: dict[str, list[ast.stmt]] = {}
+        assert self.tree is not None
+        for statement in self.tree.body:
+            names: set[str] = set()
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Call):
+                    function = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+                    if isinstance(function, ast.Name):
+                        names.add(function.id)
+            for name in names:
+                found.setdefault(name, []).append(statement)
+        return found
+
+    def _call_texts(self, name: str) -> list[str]:
+        """The text of host code that calls the kernel: it decides which specialisations are known."""
+        texts = []
+        for statement in self.calling_statements.get(name, ()):
+            texts.append("\n".join(self.source.lines[statement.lineno - 1 : statement.end_lineno]))
+        return texts
+
+
+def comment_block_start(source: Source, line: int) -> int:
+    """The first line of the comments directly above `line`."""
+    while line > 1 and source.lines[line - 2].lstrip().startswith("#"):
+        line -= 1
+    return line
+
+
+def _sentence(error: SyntaxError) -> str:
+    text = error.msg or "invalid syntax"
+    return text[0].upper() + text[1:] if text else "Invalid syntax"
+
+
+def node_of(kernel: Any) -> ast.FunctionDef:
+    return kernel.found.node
