@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilelang.diagnostics.span import Span
 from tilelang_lsp.documents.edits import TextEdit, smallest_replacement
@@ -34,6 +34,7 @@ class Document:
         self.index = LineIndex(text)
         self._tree = SyntaxTree(text)
         self._kernels: tuple[int, list[KernelSlice]] | None = None
+        self._moves: list[tuple[int, int, int]] = []  # (start, end, new length) of edits since `_kernels`
         self._edits: list[TextEdit] = []
         self._first_edit = 0  # revision before the oldest edit that is kept
 
@@ -58,6 +59,7 @@ class Document:
                 _from_one(self.index.place(start + len(new_text))),
             )
         )
+        self._moves.append((start, end, len(new_text)))
         self.revision += 1
         if len(self._edits) > _MAX_EDITS:
             del self._edits[: _MAX_EDITS // 2]
@@ -69,10 +71,27 @@ class Document:
         return tuple(self._edits[skip:]) if skip >= 0 else None
 
     def kernels(self) -> list[KernelSlice]:
-        """Where the kernels are now; computed once per edit."""
+        """Where the kernels are now; computed once per edit.
+
+        An open parenthesis swallows what follows it: while the text is broken, kernels that were there before
+        and cannot be found now stay, moved along.
+        """
         if self._kernels is None or self._kernels[0] != self.revision:
-            self._kernels = (self.revision, find_kernels(self._tree))
+            found = find_kernels(self._tree)
+            if self._tree.is_broken and self._kernels is not None:
+                names = {k.qualified_name for k in found}
+                before = (self._moved(k) for k in self._kernels[1] if k.qualified_name not in names)
+                found = sorted(
+                    [*found, *(k for k in before if k.name_start < k.name_end)], key=lambda k: k.start
+                )
+            self._kernels, self._moves = (self.revision, found), []
         return self._kernels[1]
+
+    def _moved(self, kernel: KernelSlice) -> KernelSlice:
+        places = [kernel.start, kernel.end, kernel.name_start, kernel.name_end]
+        for start, end, length in self._moves:
+            places = [p if p <= start else p - end + start + length if p >= end else start for p in places]
+        return replace(kernel, start=places[0], end=places[1], name_start=places[2], name_end=places[3])
 
     def span(self, start: int, end: int) -> Span:
         """The span of two code point offsets."""

@@ -25,6 +25,11 @@ class SyntaxTree:
     def root(self) -> Node:
         return self._tree.root_node
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether some of the text could not be understood. (Not every syntax error shows here.)"""
+        return self._tree.root_node.has_error
+
     def replace(self, old_text: str, start: int, end: int, new_text: str, new_whole: str) -> None:
         """Take in that `old_text[start:end]` became `new_text`, which makes `new_whole`."""
         start_byte = _bytes_before(old_text, start)
