@@ -1,4 +1,4 @@
-"""A real VS Code in headless Chromium: squiggle, hover, hints, lenses, preview, a run, and what goes wrong."""
+"""A real VS Code in headless Chromium: squiggle, hover, hints, lenses, preview, a run; what goes wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.editors.conftest import RIGHT, WRONG, require
 from tests.editors.editor_rig import VSCodeRig, find_vscode
-from tests.editors.vscode_session import Session, build_extension, pack, vscode
+from tests.editors.vscode_session import Session, build_extension, npm_run, pack, vscode
 
 MESSAGE = ".notification-list-item-message"
 
@@ -64,6 +64,10 @@ def line_of(path: str, text: str) -> int:
 
 def errors(window: Session, path: str) -> list[dict]:
     return [one for one in window.ask("diagnostics", path=path) if one["severity"] == "error"]
+
+
+def test_the_parts_that_need_no_editor(rig: VSCodeRig, extensions: list[Path]) -> None:
+    npm_run(rig, "test")
 
 
 def test_the_mistake_is_underlined_and_explained(window: Session, mistake: str) -> None:

@@ -1,7 +1,7 @@
 """A real VS Code without a desktop: starts it, and asks and drives it from tests.
 
-Two doors lead in. `Session.ask` reaches VS Code's own extension API through the tester extension; `Session.drive`
-does in headless Chromium what a person does and sees.
+Two doors lead in. `Session.ask` reaches VS Code's own extension API through the tester extension;
+`Session.drive` does in headless Chromium what a person does and sees.
 """
 
 from __future__ import annotations
@@ -79,12 +79,17 @@ def _result(answer: dict[str, Any], what: str) -> Any:
 
 
 def build_extension(rig: VSCodeRig) -> Path:
-    """Builds vscode-extension/ from its sources; returns the .vsix. Raises AssertionError with npm's words."""
+    """Builds vscode-extension/; returns the .vsix. Raises AssertionError with npm's output."""
     folder = REPOSITORY / "vscode-extension"
     if not (folder / "node_modules" / ".package-lock.json").is_file():
         _run([rig.node, rig.npm_cli, "ci", "--no-audit", "--no-fund"], rig, folder)
-    _run([rig.node, rig.npm_cli, "run", "package"], rig, folder)
+    npm_run(rig, "package")
     return folder / "tilelang.vsix"
+
+
+def npm_run(rig: VSCodeRig, script: str) -> None:
+    """Runs a script of the extension's package.json. Raises AssertionError with its output."""
+    _run([rig.node, rig.npm_cli, "run", script], rig, REPOSITORY / "vscode-extension")
 
 
 def pack(rig: VSCodeRig, name: str, into: Path) -> Path:
@@ -121,18 +126,12 @@ def vscode(
     for vsix in extensions:
         _run([*server, "--install-extension", vsix], rig, folder, env)
     port = _free_port()
-    flags = [
-        "--auth",
-        "none",
-        "--bind-addr",
-        f"127.0.0.1:{port}",
-        "--disable-telemetry",
-        "--disable-update-check",
-    ]
+    flags = ["--auth", "none", "--bind-addr", f"127.0.0.1:{port}"]
+    flags += ["--disable-telemetry", "--disable-update-check", "--disable-workspace-trust"]
     with ExitStack() as stack:
         log = stack.enter_context((folder / "code-server.log").open("w"))
         started = subprocess.Popen(
-            [*map(str, server), *flags, "--disable-workspace-trust", str(workspace)],
+            [*map(str, server), *flags, str(workspace)],
             env=env,
             stdout=log,
             stderr=log,

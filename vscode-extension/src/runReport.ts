@@ -1,5 +1,5 @@
 /**
- * The result of "run & assert" as text for people: one line for notification and status bar, a report for the output.
+ * The result of "run & assert" as text for people: one line for the status bar, a report for the output.
  */
 import type { RunCase, RunResult } from './protocol';
 

@@ -1,5 +1,5 @@
 /**
- * Shows how a run ended: a notification, a line in the status bar, and the whole report in an output of its own.
+ * Shows how a run ended: a line in the status bar, and the whole report in an output of its own. The message is the server's.
  */
 import * as vscode from 'vscode';
 import type { LanguageClient } from 'vscode-languageclient/node';
@@ -21,7 +21,7 @@ export class RunResults implements vscode.Disposable {
   }
 
   listen(client: LanguageClient): void {
-    client.onNotification(RunFinished, (result) => void this.show(result));
+    client.onNotification(RunFinished, (result) => this.show(result));
   }
 
   /** The output with all reports of this session. */
@@ -29,15 +29,11 @@ export class RunResults implements vscode.Disposable {
     this.output.show(true);
   }
 
-  private async show(result: RunResult): Promise<void> {
-    const line = summary(result);
+  private show(result: RunResult): void {
     this.output.appendLine(`${new Date().toLocaleTimeString()}  ${report(result)}\n`);
     this.status.text = `$(${result.passed ? 'pass' : 'error'}) ${result.kernel}`;
-    this.status.tooltip = line;
+    this.status.tooltip = summary(result);
     this.status.backgroundColor = result.passed ? undefined : new vscode.ThemeColor('statusBarItem.errorBackground');
     this.status.show();
-    const details = 'Show Report';
-    const show = result.passed ? vscode.window.showInformationMessage : vscode.window.showErrorMessage;
-    if ((await show(line, details)) === details) this.reveal();
   }
 }
