@@ -1,7 +1,7 @@
 """Matrix multiplication in several dtypes, with B stored as [K, N] or, as weights often are, as [N, K].
 
-The accumulator's dtype follows the inputs': float32 for floats (float32 inputs run as TF32 on tensor cores), int32 for
-int8.
+The accumulator's dtype follows the inputs': float32 for floats (float32 inputs run as TF32 on tensor cores),
+int32 for int8.
 """
 
 import torch

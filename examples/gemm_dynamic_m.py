@@ -1,4 +1,6 @@
-"""Matrix multiplication for any number of rows: M is a run-time size, as for a batch of tokens; N and K are compiled in."""
+"""Matrix multiplication for any number of rows: M is a run-time size, as for a batch of tokens; N and K are
+compiled in.
+"""
 
 import torch
 

@@ -1,7 +1,7 @@
 """GEMM + ReLU: the shape of most tile programs in thirty lines.
 
-One block computes one tile of C. It walks over K, bringing a tile of A and a tile of B into shared memory while the
-previous pair is multiplied; the ReLU happens on the accumulator before it is written.
+One block computes one tile of C. It walks over K, bringing a tile of A and a tile of B into shared memory
+while the previous pair is multiplied; the ReLU happens on the accumulator before it is written.
 """
 
 import torch

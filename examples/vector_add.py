@@ -1,7 +1,8 @@
 """Vector addition in both styles of the language.
 
-Eager: a function with tensors as parameters is the kernel; calling it compiles for their sizes, runs, and returns the
-outputs. Lazy: a function returns a `@T.prim_func`; calling it with sizes gives a kernel, which is called with tensors.
+Eager: a function with tensors as parameters is the kernel; calling it compiles for their sizes, runs, and
+returns the outputs. Lazy: a function returns a `@T.prim_func`; calling it with sizes gives a kernel, which is
+called with tensors.
 """
 
 import torch

@@ -1,4 +1,6 @@
-"""Artifacts on disk: what is written is read back, damage and versions are named, a reader never sees half of one."""
+"""Artifacts on disk: what is written is read back, damage and versions are named, a reader never sees half of
+one.
+"""
 
 from __future__ import annotations
 

@@ -6,10 +6,12 @@ from tilelang.diagnostics.problem import Problem
 
 
 class KernelError(ValueError):
-    """A kernel cannot be compiled. `problems` holds every finding, errors first; the text shows them all."""
+    """A kernel cannot be compiled. `problems` holds every finding, errors first; the text shows them all.
 
-    def __init__(self, problems: list[Problem]) -> None:
+    `text` replaces the plain listing, where whoever raises it can show the source as well.
+    """
+
+    def __init__(self, problems: list[Problem], text: str | None = None) -> None:
         self.problems = sorted(problems, key=lambda p: (p.severity.rank, p.span))
-        super().__init__(
-            "\n".join(f"{p.span}: {p.severity.value}[{p.rule}]: {p.message}" for p in self.problems)
-        )
+        listing = (f"{p.span}: {p.severity.value}[{p.rule}]: {p.message}" for p in self.problems)
+        super().__init__("\n".join(listing) if text is None else text)

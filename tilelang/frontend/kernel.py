@@ -22,8 +22,13 @@ from tilelang.frontend.functions import new_scope
 from tilelang.frontend.model import NO_VALUE, Function, PrimFunction, TensorType
 from tilelang.frontend.parameters import declare_parameter
 from tilelang.frontend.run import Run, Signature, StopInterpreting, without_slots
+from tilelang.frontend.tensors import native_tensor
 from tilelang.ir.tile_program import Param, TileProgram
 from tilelang.ir.values import Buffer, Unknown, as_int
+from tilelang.language.tensors import StridedTensor, Tensor
+
+# Attribute of a live function: its annotations as Python evaluated them.
+NATIVE_ANNOTATIONS = "__annotations__"
 
 
 @dataclass(frozen=True)
@@ -119,14 +124,19 @@ def _interpret(run: Run, function: Function, scope: Any) -> tuple[Any, bool]:
 def _signature_annotations(run: Run, function: Function, *, only_tensors: bool) -> None:
     """`A: T.Tensor(...)` in the signature, evaluated among the names around the function."""
     own = run.scope
+    native = function.attributes.get(NATIVE_ANNOTATIONS, {})
     for parameter in _parameters(function.node.args):
         if parameter.annotation is None:
             continue
-        run.scope = function.closure
-        try:
-            annotation = run.eval(parameter.annotation)
-        finally:
-            run.scope = own
+        made = native.get(parameter.arg)
+        if isinstance(made, Tensor | StridedTensor):
+            annotation = native_tensor(run, made, run.span(parameter.annotation))
+        else:
+            run.scope = function.closure
+            try:
+                annotation = run.eval(parameter.annotation)
+            finally:
+                run.scope = own
         at = run.span(parameter)
         name_span = Span(at.path, at.line, at.column, at.line, at.column + len(parameter.arg))
         scalar_type = not isinstance(annotation, type) and isinstance(annotation, str)

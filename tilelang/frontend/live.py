@@ -19,7 +19,7 @@ from tilelang.diagnostics.rules.python import UNSUPPORTED_PYTHON
 from tilelang.frontend.arguments import Argument, plain
 from tilelang.frontend.functions import call_function, needs_interpretation
 from tilelang.frontend.interpreter import new_run
-from tilelang.frontend.kernel import KernelRequest, trace_kernel, trace_prim_function
+from tilelang.frontend.kernel import NATIVE_ANNOTATIONS, KernelRequest, trace_kernel, trace_prim_function
 from tilelang.frontend.model import NO_VALUE, Function
 from tilelang.frontend.run import Limits, Run
 from tilelang.frontend.scalars import any_unknown
@@ -125,7 +125,11 @@ def live_function(function: Callable[..., Any]) -> Function:
     given = function.__defaults__ or ()
     defaults = {a.arg: v for a, v in zip(reversed(named), reversed(given), strict=False)}
     defaults |= function.__kwdefaults__ or {}
-    return Function(function.__name__, node, source, _native_scope(function), defaults)
+    interpreted = Function(function.__name__, node, source, _native_scope(function), defaults)
+    # Python has evaluated the annotations where the function was defined; names in them need not be in its
+    # closure.
+    interpreted.attributes[NATIVE_ANNOTATIONS] = dict(function.__annotations__)
+    return interpreted
 
 
 def _native_scope(function: Callable[..., Any]) -> Scope:

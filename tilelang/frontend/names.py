@@ -21,8 +21,10 @@ from tilelang.frontend.scalars import (
 )
 from tilelang.frontend.scope import Scope, TracedRegion
 from tilelang.frontend.suggest import hint, nearest, replacement
+from tilelang.frontend.tensors import symbolic_size
 from tilelang.ir.tile_program import Access, Bind, Store
 from tilelang.ir.values import Buffer, Region, Unknown
+from tilelang.language.values import DynamicSize, SizeExpression
 
 
 def read_name(run: Run, node: ast.Name) -> Any:
@@ -41,6 +43,8 @@ def read_name(run: Run, node: ast.Name) -> Any:
                 break
             if region.kind == "loop":
                 region.reads.setdefault(key, run.span(node))
+    if isinstance(value, DynamicSize | SizeExpression):
+        value = symbolic_size(run, value)
     if isinstance(value, Buffer):
         span = run.span(node)
         run.uses.setdefault((span, id(value)), value)

@@ -58,6 +58,12 @@ def strided_tensor(run: Run, call: Bound) -> Any:
     )
 
 
+def native_tensor(run: Run, made: Any, span: Span) -> Any:
+    """An annotation that running Python has evaluated to `T.Tensor(...)` or `T.StridedTensor(...)`."""
+    strides = made.strides if isinstance(made, StridedTensor) else None
+    return _tensor_type(run, made.shape, strides, made.dtype, span, span, span)
+
+
 def _tensor_type(
     run: Run, shape: Any, strides: Any, dtype: Any, span: Span, shape_span: Span, dtype_span: Span
 ) -> Any:

@@ -1,8 +1,9 @@
-"""The disk cache of compiled kernels: a folder of artifacts, named by a hash of everything that decides their content.
+"""The disk cache of compiled kernels: a folder of artifacts, named by a hash of everything that decides their
+content.
 
-The key is made from the canonical text of the tile function, the lines its statements stand on relative to the kernel's
-first one, target, options, and the versions of compiler and toolchain. Concurrent writers are safe: a folder appears by
-an atomic rename, and two writers of one key write the same.
+The key is made from the canonical text of the tile function, the lines its statements stand on relative to
+the kernel's first one, target, options, and the versions of compiler and toolchain. Concurrent writers are
+safe: a folder appears by an atomic rename, and two writers of one key write the same.
 
 TILELANG_CACHE_DIR names another folder, TILELANG_DISABLE_CACHE=1 turns the cache off.
 """

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import linecache
 import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tvm import tirx as X
 
+from tilelang.arch.target import Target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.render import to_text
 from tilelang.ir.build import OUTPUTS, build_prim_func
 from tilelang.ir.tile_program import TileProgram
 from tilelang.jit import cache
@@ -29,22 +31,38 @@ _SOURCE_ONLY = frozenset({"hip", "metal"})
 
 def compile_program(program: TileProgram, options: CompileOptions) -> JITKernel:
     """Check and compile a tile program. Raises KernelError once, with every problem found."""
-    from tilelang.analysis.check import check_program
-
     options = options.resolved()
     assert options.target is not None
-    raise_errors(check_program(program, options.target))
-    func = build_prim_func(program, {name: op.build for name, op in TILE_OPS.items()})
-    return compile_func(func, options)
+    return compile_func(prim_func_of(program, options.target), options)
+
+
+def prim_func_of(program: TileProgram, target: Target) -> X.PrimFunc:
+    """The tile function of a program without errors for `target`. Raises KernelError with every problem
+    otherwise.
+    """
+    from tilelang.analysis.check import check_program
+
+    _, problems = check_program(program, target)
+    raise_errors(problems)
+    if not program.complete:
+        missing = f": {', '.join(program.missing)} have no value" if program.missing else ""
+        raise KernelError(problems, f"{program.name} cannot be compiled, parts of it are not known{missing}")
+    return build_prim_func(program, {name: op.build for name, op in TILE_OPS.items()})
 
 
 def raise_errors(problems: Sequence[Problem]) -> None:
-    """Raise KernelError if a problem is an error; log the warnings otherwise."""
+    """Raise KernelError, with the source shown, if a problem is an error; log the warnings otherwise."""
     if any(p.severity is Severity.ERROR for p in problems):
-        raise KernelError(list(problems))
+        ordered = sorted(problems, key=lambda p: (p.severity.rank, p.span))
+        raise KernelError(ordered, "\n" + to_text(ordered, _read_lines))
     for problem in problems:
         if problem.severity is Severity.WARNING:
             _log.warning("%s: %s[%s]", problem.span, problem.message, problem.rule)
+
+
+def _read_lines(path: str) -> list[str] | None:
+    """The lines of a source file as running Python knows it (interactive input included)."""
+    return [line.rstrip("\n") for line in linecache.getlines(path)] or None
 
 
 def compile_func(func: X.PrimFunc, options: CompileOptions) -> JITKernel:
@@ -71,7 +89,7 @@ def compile_func(func: X.PrimFunc, options: CompileOptions) -> JITKernel:
 def with_outputs(func: X.PrimFunc, out_idx: tuple[int, ...] | None) -> X.PrimFunc:
     """`func` with the parameters `out_idx` (negative ones count from the end) as outputs.
 
-    Raises ValueError for an index out of range, IndexError's cousin in words.
+    Raises ValueError for an index that is out of range or that of a scalar.
     """
     if out_idx is None:
         return func
@@ -104,8 +122,3 @@ def _write_debug(artifact: Artifact, root: str) -> None:
     folder = Path(os.path.expanduser(root))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{artifact.name}.{artifact.target.replace(':', '_')}.txt").write_text(artifact.source)
-
-
-def program_of(value: Any) -> Any:
-    """What `tilelang.compile` was given, without the decorators around it."""
-    return getattr(value, "function", value)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class JITKernel:
     """One kernel for one target. Call it with its input tensors; it returns its outputs.
 
-    artifact: the compiled form, with plan, source and binary. prim_func: the tile function, None for a loaded kernel.
+    artifact: the compiled form, with plan, source and binary. prim_func: the tile function, None for a loaded
+    kernel.
     latency, config, ref_latency: set by autotuning.
     """
 

@@ -28,9 +28,10 @@ def do_bench(
 ) -> float | list[float]:
     """Milliseconds per call of `fn`, or their `quantiles`.
 
-    warmup, rep: how long to warm up and to measure, in milliseconds; n_warmup, n_repeat fix the numbers of calls instead.
-    backend: `event` measures CUDA events, `cudagraph` a captured graph (no launch overhead), `wall` the clock;
-    `auto` takes events where a GPU is, else the clock. `cupti` is an alias of `event`.
+    warmup, rep: how long to warm up and to measure, in milliseconds; n_warmup, n_repeat fix the numbers of
+    calls instead.
+    backend: `event` measures CUDA events, `cudagraph` a captured graph (no launch overhead), `wall` the
+    clock; `auto` takes events where a GPU is, else the clock. `cupti` is an alias of `event`.
     """
     chosen = _choose(backend)
     fn()

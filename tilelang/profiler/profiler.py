@@ -62,8 +62,9 @@ class Profiler:
     ) -> None:
         """Compare the kernel with `reference_program` on the same inputs.
 
-        A kernel without outputs is compared on all its tensors after the call. Raises AssertionError that says how many
-        elements differ, by how much and where first, if more than `max_mismatched_ratio` of them do.
+        A kernel without outputs is compared on all its tensors after the call. Raises AssertionError that
+        says how many elements differ, by how much and where first, if more than `max_mismatched_ratio` of
+        them do.
         """
         found, expected = self._both(reference_program, input_tensors, dynamic_symbolic_constraints)
         for name, got, want in zip(self._result_names(), found, expected, strict=True):
@@ -127,9 +128,9 @@ def _compare(name: str, got: Any, want: Any, atol: float, rtol: float, allowed: 
     if count <= allowed * wrong.numel():
         return
     where = tuple(int(i) for i in wrong.nonzero()[0])
-    difference = (found - expected).abs()
+    largest = (found - expected).abs().nan_to_num(float("inf")).max().item()
     raise AssertionError(
-        f"{name} differs from the reference in {count} of {wrong.numel()} elements (rtol {rtol}, atol {atol}): "
-        f"largest difference {difference.nan_to_num(float('inf')).max().item():.4g}, "
+        f"{name} differs from the reference in {count} of {wrong.numel()} elements "
+        f"(rtol {rtol}, atol {atol}): largest difference {largest:.4g}, "
         f"first at {where}: found {found[where].item():.6g}, expected {expected[where].item():.6g}"
     )

@@ -6,7 +6,8 @@ The folder:
     plan.json       the launch plan (`runtime.plan.LaunchPlan.to_json`)
     source.<ext>    the generated source: cu, hip.cpp, metal, or tirx.py for the CPU
     line_map.json   for each line of the source the Python line it came from (0: none)
-    kernel.<fmt>    the binary: cubin, o (object file of the CPU target), so (linked); absent where the target has none
+    kernel.<fmt>    the binary: cubin, o (object file of the CPU target), so (linked); absent where the target
+    has none
 
 A folder is written beside its final place and renamed, so that a reader never sees half of one.
 """

@@ -1,7 +1,9 @@
-"""Checks the arguments of a call against the plan and solves its sizes; nothing is launched or written on failure.
+"""Checks the arguments of a call against the plan and solves its sizes; nothing is launched or written on
+failure.
 
-Sizes are solved in the order of the parameters: a dimension that is one unknown symbol, or linear in one, gives it its value;
-every other dimension must agree. Messages name the tensor, the dimension, what was expected (and where from), what was found.
+Sizes are solved in the order of the parameters: a dimension that is one unknown symbol, or linear in one,
+gives it its value; every other dimension must agree. Messages name the tensor, the dimension, what was
+expected (and where from), what was found.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ class Binder:
     def bind(self, args: Sequence[Any]) -> BoundCall:
         """Check `args` (inputs in call order) and solve the sizes.
 
-        Raises ArgumentError (TypeError's cousins for wrong kinds of arguments included) before anything is touched.
+        Raises ArgumentError (TypeError's cousins for wrong kinds of arguments included) before anything is
+        touched.
         """
         if len(args) != len(self.inputs):
             names = ", ".join(p.name for p in self.inputs)
@@ -178,13 +181,15 @@ class _Solver:
         for d in reversed(range(len(found.shape))):
             if found.shape[d] > 1 and found.strides[d] != expected:
                 raise ArgumentError(
-                    f"{param.name} is not contiguous: the stride of dimension {d} is {found.strides[d]}, expected "
-                    f"{expected}; pass {param.name}.contiguous(), or declare it with T.StridedTensor"
+                    f"{param.name} is not contiguous: the stride of dimension {d} is {found.strides[d]}, "
+                    f"expected {expected}; pass {param.name}.contiguous(), or declare it with T.StridedTensor"
                 )
             expected *= found.shape[d]
 
     def finish(self) -> dict[str, int]:
-        """All sizes. Raises ArgumentError for the first dimension that disagrees, or a size nothing determines."""
+        """All sizes. Raises ArgumentError for the first dimension that disagrees, or a size nothing
+        determines.
+        """
         progress = True
         while self._open and progress:
             progress = False
@@ -203,7 +208,8 @@ class _Solver:
             where = self._open[0] if self._open else None
             detail = f": {where.what} of {where.name} is {where.size.text}" if where else ""
             raise ArgumentError(
-                f"{self._plan.entry} cannot work out {', '.join(missing)} from the shapes of its arguments{detail}"
+                f"{self._plan.entry} cannot work out {', '.join(missing)} "
+                f"from the shapes of its arguments{detail}"
             )
         return self.sizes
 
@@ -212,7 +218,8 @@ class _Solver:
         value = equation.found if size.text == symbol else size.solve(symbol, equation.found, self.sizes)
         if value is None:
             raise ArgumentError(
-                f"{equation.name} {equation.what} is {equation.found}, but no integer {symbol} makes {size.text} that"
+                f"{equation.name} {equation.what} is {equation.found}, "
+                f"but no integer {symbol} makes {size.text} that"
             )
         self.sizes[symbol] = value
         self._origin[symbol] = f"{equation.what} of {equation.name}"

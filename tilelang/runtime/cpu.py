@@ -1,4 +1,6 @@
-"""Runs CPU kernels: loads the object or shared file, keeps scratch memory per thread, spreads blocks over threads."""
+"""Runs CPU kernels: loads the object or shared file, keeps scratch memory per thread, spreads blocks over
+threads.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ class CudaFunction:
         self._stream = _current_stream()
 
     def launch(self, values: Sequence[Any], sizes: Sequence[int], grid: tuple[int, ...], device: str) -> None:
-        """Queue the kernel on torch's current stream of `device`. `values` are tensors and scalars, then sizes.
+        """Queue the kernel on torch's current stream of `device`. `values` are tensors and scalars, then
+        sizes.
 
         Raises CudaError in words; errors of the running kernel appear at the next synchronisation.
         """
@@ -59,8 +60,8 @@ class CudaFunction:
         del holders  # the arguments live until the driver has copied them
         if status:
             raise CudaError(
-                f"launching {self._name} with grid ({x}, {y}, {z}), {self._threads} threads and {self._shared} bytes "
-                f"of shared memory failed: {self._driver.describe(status)}"
+                f"launching {self._name} with grid ({x}, {y}, {z}), {self._threads} threads and "
+                f"{self._shared} bytes of shared memory failed: {self._driver.describe(status)}"
             )
 
     def _call(self, x: int, y: int, z: int, device: int, pointers: Any) -> int:
@@ -79,7 +80,9 @@ class CudaFunction:
 
 
 def _packer(params: Sequence[Any], symbols: int) -> Callable[[Sequence[Any], Sequence[int]], tuple[Any, Any]]:
-    """A function that packs arguments for cuLaunchKernel: one 8-byte slot each, and the array of their addresses."""
+    """A function that packs arguments for cuLaunchKernel: one 8-byte slot each, and the array of their
+    addresses.
+    """
     count = len(params) + symbols
     slots_type, addresses_type = ctypes.c_uint64 * count, ctypes.c_uint64 * count
     scalars = [(i, _SCALARS[p.dtype]) for i, p in enumerate(params) if isinstance(p, ScalarParam)]

@@ -17,11 +17,11 @@ _HINTS = {
     100: "no CUDA device is visible",
     200: "the binary was not compiled for this device",
     209: "the binary was not compiled for this device",
-    700: "the kernel read or wrote outside of a tensor; the process must be restarted before the GPU can be used again",
+    700: "the kernel read or wrote outside of a tensor; restart the process before using the GPU again",
     701: "the launch needs more registers or threads than one multiprocessor has",
     715: "the kernel ran an illegal instruction",
     716: "the kernel accessed a misaligned address",
-    719: "the kernel failed while it ran; the process must be restarted before the GPU can be used again",
+    719: "the kernel failed while it ran; restart the process before using the GPU again",
 }
 
 

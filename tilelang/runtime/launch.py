@@ -81,7 +81,8 @@ class LoadedKernel:
 
             return CudaFunction(self.artifact)
         raise ArgumentError(
-            f"{self.artifact.name} was compiled for {self.artifact.target}, which can be generated but not launched here"
+            f"{self.artifact.name} was compiled for {self.artifact.target}: its source was generated, "
+            "but this runtime cannot launch it"
         )
 
 

@@ -1,4 +1,6 @@
-"""Evaluates the size expressions of a launch plan: checked once, compiled once, no access to anything but the symbols."""
+"""Evaluates the size expressions of a launch plan: checked once, compiled once, no access to anything but the
+symbols.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class Size:
         return not self.symbols
 
     def solve(self, symbol: str, value: int, known: Mapping[str, int]) -> int | None:
-        """The integer for `symbol` that makes this size `value`; None if there is none, or it is not linear in it."""
+        """The integer for `symbol` that makes this size `value`; None if there is none, or it is not linear
+        in it.
+        """
         zero, one, two = (self.evaluate({**known, symbol: x}) for x in (0, 1, 2))
         slope = one - zero
         if slope == 0 or two - one != slope or (value - zero) % slope:
@@ -58,7 +62,9 @@ class Size:
 
 @functools.lru_cache(maxsize=4096)
 def compile_size(expr: SizeExpr) -> Size:
-    """The size written as `expr`. Raises ValueError for anything but integers, symbols, + - * // %, min, max, comparisons."""
+    """The size written as `expr`. Raises ValueError for anything but integers, symbols, + - * // %, min, max,
+    comparisons.
+    """
     if isinstance(expr, int):
         return Size(str(expr), (), lambda _, number=expr: number)
     tree = ast.parse(expr, mode="eval")

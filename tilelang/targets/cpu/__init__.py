@@ -1,1 +1,3 @@
-"""The CPU target: blocks become a loop, tiles become arrays, LLVM vectorises; compiled in process through TVM."""
+"""The CPU target: blocks become a loop, tiles become arrays, LLVM vectorises; compiled in process through
+TVM.
+"""

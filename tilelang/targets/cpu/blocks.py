@@ -1,8 +1,9 @@
-"""The body of one block, statement by statement: tile operations become loops, accesses become flat and guarded.
+"""The body of one block, statement by statement: tile operations become loops, accesses become flat and
+guarded.
 
-Guards: a load that may leave a global tensor gives zero, a store is skipped. A nest of independent loops whose guards
-all hold at its extreme corners runs without any: the nest is emitted twice under one test, so that whole tiles cost
-nothing for the ragged ones.
+Guards: a load that may leave a global tensor gives zero, a store is skipped. A nest of independent loops
+whose guards all hold at its extreme corners runs without any: the nest is emitted twice under one test, so
+that whole tiles cost nothing for the ragged ones.
 """
 
 from __future__ import annotations
@@ -207,7 +208,9 @@ class BlockLowering:
         return var
 
     def _guard(self, buffer: ir.Var, indices: list[Any]) -> tuple[Any | None, Any | None]:
-        """(When an access stays inside a global tensor, what of it must be tested); None where nothing can fail."""
+        """(When an access stays inside a global tensor, what of it must be tested); None where nothing can
+        fail.
+        """
         inside: list[Any] = []
         tests: list[Any] = []
         if str(buffer.scope()) != "global" or any(isinstance(i, X.Ramp) for i in indices):

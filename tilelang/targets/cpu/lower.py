@@ -1,12 +1,15 @@
 """Tile function -> one function that LLVM compiles: a range of blocks, run one after the other.
 
 In:  a PrimFunc as `ir.build` makes it.
-Out: `LoweredKernel.func` takes raw pointers to the tensors, the scalars and sizes, one scratch pointer per tile, and the
+Out: `LoweredKernel.func` takes raw pointers to the tensors, the scalars and sizes, one scratch pointer per
+tile, and the
      range of blocks to run; all buffers are flat, every access that may leave a global tensor is guarded.
-Not: vector instructions outside T.gemm (LLVM's loop vectoriser does them, masked where guards stand), pipelining and
+Not: vector instructions outside T.gemm (LLVM's loop vectoriser does them, masked where guards stand),
+pipelining and
      barriers (a block is one thread here), packed arguments and dtype legalisation (`toolchain`).
 
-Scratch comes from the caller, so that the function needs no run-time library and each worker thread reuses its own.
+Scratch comes from the caller, so that the function needs no run-time library and each worker thread reuses
+its own.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tvm import ir
 from tvm import tirx as X
 
 from tilelang.arch.target import Target
@@ -25,7 +27,8 @@ from tilelang.targets.cpu.memory import Memory
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan, size_expr
 from tilelang.targets.lowered import LoweredKernel
 
-# Function attribute: fill every allocation with NaN (integers: a large odd value) so that unwritten reads show up.
+# Function attribute: fill every allocation with NaN (integers: a large odd value) so that unwritten reads
+# show up.
 POISON = "tl.cpu_poison_allocations"
 
 _CPU = 1  # DLPack's device type

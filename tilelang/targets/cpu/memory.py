@@ -1,4 +1,6 @@
-"""Where tiles and tensors live on the CPU: flat arrays behind raw pointers, and how an access becomes a flat one."""
+"""Where tiles and tensors live on the CPU: flat arrays behind raw pointers, and how an access becomes a flat
+one.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ _INT32_MAX = 2**31 - 1
 class Memory:
     """The flat buffers that stand for the tile function's tensors and tiles.
 
-    `pointers` are the scratch parameters of the function in order and `bytes` their sizes; one set serves all blocks
-    that a thread runs.
+    `pointers` are the scratch parameters of the function in order and `bytes` their sizes; one set serves all
+    blocks that a thread runs.
     """
 
     def __init__(self, poison: bool = False) -> None:
@@ -56,7 +58,8 @@ class Memory:
     def in_registers(self, buffer: ir.Var) -> None:
         """A scalar variable or a small array that LLVM keeps in registers.
 
-        It is allocated at the top of the function: LLVM promotes no allocation inside a loop, and lets the stack grow.
+        It is allocated at the top of the function: LLVM promotes no allocation inside a loop, and lets the
+        stack grow.
         """
         dtype = storage_dtype(str(buffer.dtype))
         flat = X.decl_buffer((_product(buffer.shape),), dtype, str(buffer.name))

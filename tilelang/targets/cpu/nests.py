@@ -10,7 +10,8 @@ from tvm import tirx as X
 
 from tilelang.ir.values import as_int
 
-# Scope of arrays that a lowering makes for itself and indexes by constants only, so that LLVM keeps them in registers.
+# Scope of arrays that a lowering makes for itself and indexes by constants only, so that LLVM keeps them in
+# registers.
 REGISTERS = "local.register"
 
 

@@ -1,4 +1,6 @@
-"""LLVM in process: the lowered function becomes an object file, or code of this process where nothing can load one."""
+"""LLVM in process: the lowered function becomes an object file, or code of this process where nothing can
+load one.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tilelang.targets.lowered import LoweredKernel
 
 
 def build(lowered: LoweredKernel) -> Artifact:
-    """Compile for the processor of this machine, or for the one that the target's arch names (an LLVM `mcpu`)."""
+    """Compile for the processor of this machine, or for the one that the target's arch names (an LLVM
+    `mcpu`).
+    """
     target = llvm_target(lowered.target.arch)
     module = tvm.get_global_func("target.build.llvm")(_packed(lowered, target), target)
     binary, form, loaded = b"", "", None

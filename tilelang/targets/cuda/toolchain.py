@@ -66,7 +66,8 @@ def compile_source(source: GeneratedSource, target: Target, options: Sequence[st
     if compiler is not None:
         return _compile_with_nvcc(compiler, source, code_name(target), options)
     raise ToolchainError(
-        "no CUDA compiler found: install the NVRTC wheels with pip install 'tilelang-lsp[cuda]', or put nvcc on the PATH"
+        "no CUDA compiler found: install the NVRTC wheels with pip install 'tilelang-lsp[cuda]', "
+        "or put nvcc on the PATH"
     )
 
 
@@ -206,7 +207,8 @@ def explain(source: GeneratedSource, log: str, what: str) -> str:
     """The compiler's errors, each with the Python line it goes back to and the generated line."""
     lines = source.text.splitlines()
     parts = [
-        f"{what} refused the source generated for {source.kernel}. This is a bug of the compiler, not of the kernel."
+        f"{what} refused the source generated for {source.kernel}. "
+        "This is a bug of the compiler, not of the kernel."
     ]
     for match in list(_MESSAGE.finditer(log))[:_MOST_MESSAGES]:
         number = int(match["line"])

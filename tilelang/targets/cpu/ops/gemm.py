@@ -1,7 +1,8 @@
-"""T.gemm on the CPU: operands widened and packed row-major, then a register-blocked kernel of vector multiply-adds.
+"""T.gemm on the CPU: operands widened and packed row-major, then a register-blocked kernel of vector
+multiply-adds.
 
-The micro kernel keeps a block of C in registers (ROWS rows of up to two vectors) while it runs over K: one broadcast of A
-and two vectors of B feed two multiply-adds per row.
+The micro kernel keeps a block of C in registers (ROWS rows of up to two vectors) while it runs over K: one
+broadcast of A and two vectors of B feed two multiply-adds per row.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from tilelang.ir.tile_ops import seq
 from tilelang.ops.gemm import Gemm
 from tilelang.targets.cpu.nests import REGISTERS, at, cast, index, lanes, parallel, plus, serial
 
-# Rows of C in registers: 6 × 2 accumulators, 2 of B and 1 of A fill the 16 vector registers of AVX2 and half of AVX-512's.
+# Rows of C in registers: 6 × 2 accumulators, 2 of B and 1 of A fill the 16 vector registers of AVX2 and half
+# of AVX-512's.
 ROWS = 6
 
 Scratch = Callable[[str, tuple[int, ...]], Any]
@@ -39,7 +41,9 @@ def accumulation_dtype(a: str, c: str) -> str:
 
 
 def lower_gemm(op: Gemm, scratch: Scratch, vector_bytes: int) -> Any:
-    """`C += op(A) · op(B)`; `scratch(dtype, shape)` gives storage of the block, `vector_bytes` the machine's vector."""
+    """`C += op(A) · op(B)`; `scratch(dtype, shape)` gives storage of the block, `vector_bytes` the machine's
+    vector.
+    """
     m, n, k = op.shape
     c_dtype = str(op.c.source.dtype)
     dtype = accumulation_dtype(str(op.a.source.dtype), c_dtype)
@@ -84,7 +88,9 @@ def _operand(
     before: list[Any],
     span: Any,
 ) -> _Matrix:
-    """The operand as it is if it is row-major in `dtype`; else a packed copy, made by a statement added to `before`."""
+    """The operand as it is if it is row-major in `dtype`; else a packed copy, made by a statement added to
+    `before`.
+    """
     in_place = (
         region.source.scope() != "global"
     )  # global operands need bounds guards, which vectors cannot carry

@@ -1,4 +1,6 @@
-"""T.reduce_* on the CPU: partial results in vector lanes when the folded dimension is the innermost, rows otherwise."""
+"""T.reduce_* on the CPU: partial results in vector lanes when the folded dimension is the innermost, rows
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from tilelang.targets.cpu.nests import (
     vector_dtype,
 )
 
-# Independent partial results: LLVM may not reorder a float reduction by itself, and two vectors hide the latency.
+# Independent partial results: LLVM may not reorder a float reduction by itself, and two vectors hide the
+# latency.
 LANES = 32
 
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {

@@ -1,0 +1,94 @@
+"""`@tilelang.jit`, `tilelang.compile`, `tilelang.par_compile` and `tilelang.lower`: the public ways to
+compile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tilelang.jit.functions import JITFunction, compile_kernel
+from tilelang.jit.kernel import JITKernel
+from tilelang.jit.options import CompileOptions
+
+# All backends of the language map to the one runtime there is.
+_BACKENDS = frozenset({"auto", "tvm_ffi", "nvrtc", "cython", "torch"})
+
+
+def jit(
+    func: Callable[..., Any] | None = None,
+    *,
+    out_idx: int | Sequence[int] | None = None,
+    target: Any = None,
+    target_host: Any = None,
+    execution_backend: str | None = None,
+    verbose: bool | None = None,
+    pass_configs: Mapping[Any, Any] | None = None,
+    debug_root_path: str | None = None,
+    compile_flags: str | Sequence[str] | None = None,
+) -> Any:
+    """Compile a kernel function (or the kernels that a factory returns) when it is called.
+
+    out_idx: which parameters of a lazy kernel are outputs, allocated and returned by the call; negative from
+    the end.
+    target: `cuda`, `cuda:sm_80`, `hip:gfx942`, `metal`, `cpu`, a mapping or a tvm target; default: the GPU
+    that torch sees, else the CPU. pass_configs: see PassConfigKey. verbose: log compilations.
+    debug_root_path: a folder that receives the generated sources. target_host and execution_backend are
+    accepted and change nothing: no host code is generated.
+    """
+    check_backend(execution_backend)
+    options = CompileOptions.read(
+        target=target,
+        out_idx=out_idx,
+        pass_configs=pass_configs,
+        compile_flags=compile_flags,
+        verbose=verbose,
+        debug_root_path=debug_root_path,
+    )
+    if func is None:
+        return lambda function: JITFunction(function, options)
+    return JITFunction(func, options)
+
+
+def compile(
+    func: Any,
+    out_idx: int | Sequence[int] | None = None,
+    execution_backend: str | None = None,
+    target: Any = None,
+    target_host: Any = None,
+    verbose: bool | None = None,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: str | Sequence[str] | None = None,
+) -> JITKernel:
+    """The kernel of a function under `@T.prim_func`. Arguments as in `jit`.
+
+    Raises KernelError with every problem of the kernel, and the toolchain's error where nothing can compile
+    it.
+    """
+    check_backend(execution_backend)
+    options = CompileOptions.read(
+        target=target,
+        out_idx=out_idx,
+        pass_configs=pass_configs,
+        compile_flags=compile_flags,
+        verbose=verbose,
+    )
+    return compile_kernel(func, options)
+
+
+def par_compile(funcs: Sequence[Any], *, num_workers: int | None = None, **options: Any) -> list[JITKernel]:
+    """The kernels of several functions, compiled side by side. Options as in `compile`."""
+    with ThreadPoolExecutor(num_workers) as pool:
+        return list(pool.map(lambda func: compile(func, **options), funcs))
+
+
+def lower(func: Any, target: Any = "auto", **options: Any) -> Any:
+    """The artifact (source, plan, binary) of a function under `@T.prim_func`."""
+    return compile(func, target=target, **options).artifact
+
+
+def check_backend(name: str | None) -> None:
+    """Raise ValueError for a backend that is not one of the language's."""
+    if name is not None and name not in _BACKENDS:
+        raise ValueError(f"unknown execution_backend {name!r}: write one of {', '.join(sorted(_BACKENDS))}")

@@ -1,0 +1,351 @@
+"""What `@tilelang.jit` makes of a function: an eager kernel, or a factory of lazy ones; both compile once per
+use.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tvm import tirx as X
+
+from tilelang.diagnostics.problem import Severity
+from tilelang.frontend.live import ConstSource, const_sources, trace_eager, trace_lazy
+from tilelang.ir.tile_program import TileProgram
+from tilelang.jit.compiling import compile_func, compile_program, prim_func_of, raise_errors
+from tilelang.jit.kernel import JITKernel
+from tilelang.jit.options import CompileOptions
+from tilelang.language.functions import PrimFunc
+from tilelang.language.values import OutsideKernelError
+from tilelang.runtime.tensors import is_torch, view
+
+
+class JITFunction:
+    """A kernel function under `@tilelang.jit`.
+
+    Eager (the body launches with `T.Kernel`): called with tensors it compiles for their sizes and the values
+    of its other parameters, runs, and returns the `T.empty` outputs. Lazy (it returns a `@T.prim_func`):
+    called with values it returns a kernel. What was compiled is remembered by these values.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: CompileOptions) -> None:
+        self.function = function
+        self.options = options
+        functools.update_wrapper(self, function)
+        self._signature = inspect.signature(function)
+        self._mode: _Eager | _Lazy | None = None
+
+    @property
+    def mode(self) -> str:
+        """`eager` or `lazy`."""
+        return self._how().name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Eager: run on tensors. Lazy: the kernel for these values. Raises KernelError with every problem
+        found.
+        """
+        return self._how().call(args, kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
+        """The kernel without running it: sizes (`M=1024`) and parameters by name, tensors where sizes come
+        from them.
+        """
+        return self._how().compile(args, kwargs)
+
+    def get_tir(self, *args: Any, **kwargs: Any) -> X.PrimFunc:
+        """The tile function for these values, before any lowering."""
+        return self._how().tile_function(args, kwargs)
+
+    def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:
+        """The generated source of the kernel for these values."""
+        return self.compile(*args, **kwargs).get_kernel_source()
+
+    def par_compile(
+        self, configs: Sequence[Any], num_workers: int | None = None, ignore_error: bool = False
+    ) -> list[JITKernel | None]:
+        """The kernels of several configurations (mappings of keywords, or tuples of arguments), compiled side
+        by side.
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        def one(config: Any) -> JITKernel | None:
+            try:
+                return self.compile(**config) if isinstance(config, Mapping) else self.compile(*config)
+            except ValueError:
+                if ignore_error:
+                    return None
+                raise
+
+        with ThreadPoolExecutor(num_workers) as pool:
+            return list(pool.map(one, configs))
+
+    def __repr__(self) -> str:
+        return f"<tilelang.jit {self.function.__qualname__}>"
+
+    def _how(self) -> _Eager | _Lazy:
+        if self._mode is None:
+            kind = _Lazy if _is_lazy(self.function) else _Eager
+            if kind is _Eager and self.options.out_idx is not None:
+                raise ValueError(
+                    f"{self.function.__name__} is eager: its outputs are what it makes with T.empty "
+                    "and returns, so out_idx must go"
+                )
+            self._mode = kind(self.function, self._signature, self.options)
+        return self._mode
+
+
+class _Lazy:
+    """A factory: called natively for its `@T.prim_func`."""
+
+    name = "lazy"
+
+    def __init__(
+        self, function: Callable[..., Any], signature: inspect.Signature, options: CompileOptions
+    ) -> None:
+        self._function = function
+        self._signature = signature
+        self._options = options
+        self._kernels: dict[Any, JITKernel] = {}
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JITKernel:
+        return self.compile(args, kwargs)
+
+    def compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JITKernel:
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        options = self._options.resolved()
+        key = (options.target, freeze(bound.arguments))
+        if key not in self._kernels:
+            self._kernels[key] = compile_kernel(self._function(*args, **kwargs), options, self._function)
+        return self._kernels[key]
+
+    def tile_function(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> X.PrimFunc:
+        made = self._function(*args, **kwargs)
+        target = self._options.resolved().target
+        assert target is not None
+        return made if isinstance(made, X.PrimFunc) else prim_func_of(_traced(made, self._options), target)
+
+
+class _Eager:
+    """A kernel that is traced: once for its signature, then once per set of sizes and values."""
+
+    name = "eager"
+
+    def __init__(
+        self, function: Callable[..., Any], signature: inspect.Signature, options: CompileOptions
+    ) -> None:
+        self._function = function
+        self._signature = signature
+        self._options = options
+        self._kernels: dict[Any, JITKernel] = {}
+        self._headers: dict[Any, _Header] = {}
+        self._runtime: tuple[str, ...] | None = None  # parameters that are tensors or run-time scalars
+        self._quick: dict[Any, JITKernel] = {}
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not kwargs:
+            quick = self._quick_key(args)
+            kernel = self._quick.get(quick) if quick is not None else None
+            if kernel is not None:
+                return kernel(*args[: len(self._runtime or ())])
+        values = self._bind(args, kwargs, partial=False)
+        kernel = self._kernel(values, {})
+        inputs = [values[name] for name in self._runtime or ()]
+        result = kernel(*inputs)
+        if not kwargs and quick is not None and self._leads():
+            self._quick[quick] = kernel
+        return result
+
+    def compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JITKernel:
+        values, consts = self._split(args, kwargs)
+        return self._kernel(values, consts)
+
+    def tile_function(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> X.PrimFunc:
+        values, consts = self._split(args, kwargs)
+        header = self._header(values)
+        program = trace_eager(self._function, header.static(values), self._consts(header, values, consts))
+        target = self._options.resolved().target
+        assert target is not None
+        return prim_func_of(program, target)
+
+    def _kernel(self, values: Mapping[str, Any], given: Mapping[str, int]) -> JITKernel:
+        header = self._header(values)
+        consts = self._consts(header, values, given)
+        options = self._options.resolved()
+        static = header.static(values)
+        key = (options.target, freeze(static), freeze(consts))
+        if key not in self._kernels:
+            program = trace_eager(self._function, static, consts)
+            self._kernels[key] = compile_program(program, options)
+        return self._kernels[key]
+
+    def _header(self, values: Mapping[str, Any]) -> _Header:
+        """The signature for these compile-time values: which parameters are tensors, where consts come from."""
+        known = {k: v for k, v in values.items() if not self._is_runtime(k, v)}
+        key = freeze(known)
+        if key not in self._headers:
+            program = trace_eager(self._function, known, signature_only=True)
+            raise_errors([p for p in program.problems if p.severity is Severity.ERROR])
+            header = _Header(program)
+            self._runtime = header.runtime
+            self._headers[key] = header
+        return self._headers[key]
+
+    def _is_runtime(self, name: str, value: Any) -> bool:
+        return (self._runtime is not None and name in self._runtime) or view(value) is not None
+
+    def _consts(self, header: _Header, values: Mapping[str, Any], given: Mapping[str, int]) -> dict[str, int]:
+        """The value of every T.const: given by name, or read from a tensor's shape or strides."""
+        found = dict(given)
+        for source in header.sources:
+            if source.name in found:
+                continue
+            tensor = view(values.get(source.parameter))
+            if tensor is None:
+                raise ValueError(
+                    f"{self._function.__name__} needs a value for the size {source.name}: pass "
+                    f"{source.name}=..., or the tensor {source.parameter}, whose {source.where} say it"
+                )
+            entries = getattr(tensor, source.where)
+            if source.axis >= len(entries):
+                raise ValueError(
+                    f"{source.parameter} has {len(entries)} dimensions {tensor.shape}, "
+                    f"but its annotation reads {source.name} from dimension {source.axis}"
+                )
+            found[source.name] = int(entries[source.axis])
+        return found
+
+    def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+        """Values of parameters, and values of sizes given by name."""
+        own = {k: v for k, v in kwargs.items() if k in self._signature.parameters}
+        consts = {k: v for k, v in kwargs.items() if k not in self._signature.parameters}
+        values = self._bind(args, own, partial=True)
+        if consts:
+            names = [s.name for s in self._header(values).program.symbols if s.kind == "const"]
+            wrong = [k for k in consts if k not in names]
+            if wrong:
+                have = ", ".join([*self._signature.parameters, *names])
+                raise TypeError(
+                    f"{self._function.__name__} has no parameter or size {wrong[0]}; it has {have}"
+                )
+        return values, consts
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any], partial: bool) -> dict[str, Any]:
+        try:
+            bound = (self._signature.bind_partial if partial else self._signature.bind)(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._function.__name__}: {error}") from None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def _leads(self) -> bool:
+        """Whether the run-time parameters come first, so that positional calls need no names."""
+        runtime = self._runtime or ()
+        return tuple(self._signature.parameters)[: len(runtime)] == runtime
+
+    def _quick_key(self, args: tuple[Any, ...]) -> Any:
+        """Shapes, strides, dtypes and devices of tensors, values of the rest; None if one cannot be a key."""
+        try:
+            key = tuple(
+                (a.shape, a.stride(), a.dtype, a.device) if is_torch(a) else (type(a), a) for a in args
+            )
+            hash(key)
+        except TypeError:
+            return None
+        return key
+
+
+class _Header:
+    """The signature of an eager kernel for one set of compile-time values."""
+
+    def __init__(self, program: TileProgram) -> None:
+        self.program = program
+        self.runtime = tuple(
+            p.name for p in program.params if p.buffer is None or p.buffer.role == "parameter"
+        )
+        self.sources: list[ConstSource] = const_sources(program)
+
+    def static(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The compile-time values among `values`."""
+        return {k: v for k, v in values.items() if k not in self.runtime}
+
+
+def compile_kernel(
+    made: Any, options: CompileOptions, factory: Callable[..., Any] | None = None
+) -> JITKernel:
+    """The kernel of a `@T.prim_func` (or of a tile function). Raises TypeError for anything else."""
+    if isinstance(made, X.PrimFunc):
+        return compile_func(made, options)
+    if not isinstance(made, PrimFunc):
+        what = f"{factory.__name__} returned" if factory is not None else "tilelang.compile takes"
+        raise TypeError(f"{what} {type(made).__name__}; expected a function under @T.prim_func")
+    return compile_program(_traced(made, options), options)
+
+
+def _traced(made: PrimFunc, options: CompileOptions) -> TileProgram:
+    return trace_lazy(made, out_idx=options.out_idx)
+
+
+def freeze(value: Any) -> Any:
+    """A hashable stand-in for an argument: containers by content, other unhashable objects by identity."""
+    if isinstance(value, Mapping):
+        return tuple((k, freeze(v)) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return (type(value).__name__, *map(freeze, value))
+    if isinstance(value, set | frozenset):
+        return frozenset(map(freeze, value))
+    try:
+        hash(value)
+    except TypeError:
+        return _ById(value)
+    # 1, 1.0 and True are equal keys, but not equal kernels.
+    return (type(value), value)
+
+
+class _ById:
+    """An object as a key by identity; holds it, so that no other can take its place."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and other._value is self._value
+
+    def __hash__(self) -> int:
+        return id(self._value)
+
+
+def _is_lazy(function: Callable[..., Any]) -> bool:
+    """A body that defines a `@T.prim_func` is lazy, one that launches is eager; any other is asked by calling
+    it.
+    """
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, SyntaxError):
+        return False  # the frontend says that the source cannot be read
+    body = tree.body[0]
+    if not isinstance(body, ast.FunctionDef):
+        return False
+    nested = [n for n in ast.walk(body) if isinstance(n, ast.FunctionDef) and n is not body]
+    if any(_names(d, "prim_func") for n in nested for d in n.decorator_list):
+        return True
+    launches = [i for n in ast.walk(body) if isinstance(n, ast.With) for i in n.items]
+    if any(isinstance(i.context_expr, ast.Call) and _names(i.context_expr.func, "Kernel") for i in launches):
+        return False
+    try:
+        return isinstance(function(), PrimFunc | X.PrimFunc)
+    except (OutsideKernelError, TypeError):
+        return False
+
+
+def _names(node: ast.expr, name: str) -> bool:
+    """Whether a decorator or callee is called `name`, however it is reached."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    return (isinstance(node, ast.Attribute) and node.attr == name) or (
+        isinstance(node, ast.Name) and node.id == name
+    )
