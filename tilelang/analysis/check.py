@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tilelang.analysis import (
     bounds,
@@ -23,8 +25,17 @@ from tilelang.analysis import (
 from tilelang.analysis.kernel_facts import kernel_facts
 from tilelang.analysis.subject import Check, Subject, soften
 from tilelang.arch.target import Target, parse_target
-from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.suppress import apply_ignores
 from tilelang.facts.kernel_facts import KernelFacts
+from tilelang.facts.reports import FileReport, KernelReport
+from tilelang.frontend.specialise import (
+    Specialisation,
+    chosen_specialisation,
+    known_specialisations,
+    trace_static,
+)
+from tilelang.frontend.static_module import KernelSource, StaticModule
 from tilelang.ir.tile_program import TileProgram
 from tilelang.ops.registry import TILE_OPS
 
@@ -47,6 +58,36 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
+def check_source(path: str, text: str, target: str | Target) -> FileReport:
+    """All kernels of a file, and what is wrong outside them. Nothing of the file is imported or executed."""
+    module = StaticModule(path, text)
+    kernels = tuple(check_kernel(module, kernel, target) for kernel in module.kernels)
+    unsure = [(k.span.line, k.span.end_line) for k in module.kernels]
+    if module.tree is not None:  # a macro's comments may be meant for kernels of other files
+        unsure += [(n.lineno, n.end_lineno or n.lineno) for n in module.tree.body if _is_definition(n)]
+    outside = apply_ignores(path, text, module.problems, unsure=unsure)
+    return FileReport(path, kernels, tuple(outside))
+
+
+def check_kernel(
+    module: StaticModule,
+    kernel: KernelSource,
+    target: str | Target,
+    choice: Mapping[str, str] | None = None,
+) -> KernelReport:
+    """Facts of the chosen specialisation, problems of all that the file knows.
+
+    A problem that they all have is kept, one that only some have becomes a warning that names one of them.
+    `# tilelang: ignore[...]` comments are applied.
+    """
+    target = parse_target(target)
+    under = _specialisations(module, kernel, choice or {})
+    programs = [trace_static(module, kernel, specialisation=s) for s in under]
+    checked = [check_program(program, target, module.text) for program in programs]
+    problems = _merge(under, [found for _, found in checked])
+    return KernelReport(checked[0][0], tuple(_silence(module, kernel, problems)))
+
+
 def check_program(
     program: TileProgram, target: str | Target, text: str = ""
 ) -> tuple[KernelFacts, list[Problem]]:
@@ -57,6 +98,57 @@ def check_program(
     subject = Subject(program, parse_target(target), text)
     found = unique([*program.problems, *_verify(subject), *(p for c in CHECKS for p in c(subject))])
     return kernel_facts(subject), found
+
+
+def _specialisations(
+    module: StaticModule, kernel: KernelSource, choice: Mapping[str, str]
+) -> list[Specialisation]:
+    """The chosen one first, then the others that the file knows."""
+    known = known_specialisations(module, kernel)
+    chosen = chosen_specialisation(module, kernel, choice) if choice else known[0]
+    return [chosen, *(s for s in known if s.text() != chosen.text())]
+
+
+def _merge(under: Sequence[Specialisation], found: Sequence[list[Problem]]) -> list[Problem]:
+    """One list from those of each specialisation."""
+    if len(found) == 1:
+        return found[0]
+    having: dict[tuple[object, ...], list[int]] = {}
+    first: dict[tuple[object, ...], Problem] = {}
+    for k, problems in enumerate(found):
+        for problem in problems:
+            key = (problem.rule, problem.span)
+            having.setdefault(key, []).append(k)
+            first.setdefault(key, problem)
+    merged = [
+        problem if len(having[key]) == len(found) else _only_with(problem, under, having[key][0])
+        for key, problem in first.items()
+    ]
+    return unique(merged)
+
+
+def _only_with(problem: Problem, under: Sequence[Specialisation], which: int) -> Problem:
+    """A problem that not all specialisations have, with the values under which it appears."""
+    others = [dict(s.text()) for k, s in enumerate(under) if k != which]
+    telling = [(n, v) for n, v in under[which].text() if any(o.get(n) != v for o in others)]
+    values = ", ".join(f"{name}={value}" for name, value in telling)
+    severity = Severity.WARNING if problem.severity is Severity.ERROR else problem.severity
+    return replace(problem, severity=severity, message=f"with {values}: {problem.message}")
+
+
+def _silence(module: StaticModule, kernel: KernelSource, problems: list[Problem]) -> list[Problem]:
+    """Problems that no comment silences; comments of macros and helpers count, but are never called unused."""
+    first, last = kernel.span.line, kernel.span.end_line
+    inside = [p for p in problems if p.span.path == module.path and first <= p.span.line <= last]
+    outside = [p for p in problems if p not in inside]
+    everywhere = [(1, len(module.source.lines))]
+    kept = apply_ignores(module.path, module.text, inside, lines=(first, last))
+    kept += apply_ignores(module.path, module.text, outside, unsure=everywhere)
+    return sorted(kept, key=lambda p: (p.span, p.severity.rank, p.rule))
+
+
+def _is_definition(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
 
 
 def _verify(subject: Subject) -> Iterator[Problem]:

@@ -39,6 +39,7 @@ def check(subject: Subject) -> Iterator[Problem]:
     if subject.target.kind == "cpu":  # there a fragment is the whole tile of its block
         return
     regions: dict[tuple[Loop, Buffer], list[_Seen]] = {}
+    told: set[tuple[str, int]] = set()  # `f[i, i] = f[i, i] + 1` is one mistake
     for access in subject.program.accesses:
         variables = access.context.parallel_vars()
         indices = tuple(i.start for i in access.indices)
@@ -49,7 +50,9 @@ def check(subject: Subject) -> Iterator[Problem]:
         seen = _Seen(access, indices, variables)
         problem = _alone(subject, seen)
         if problem is not None:
-            yield soften(problem, access.context)
+            if (problem.message, access.span.line) not in told:
+                yield soften(problem, access.context)
+            told.add((problem.message, access.span.line))
             continue
         outermost = next(loop for loop in access.context.loops if loop.kind == "Parallel")
         regions.setdefault((outermost, access.buffer), []).append(seen)

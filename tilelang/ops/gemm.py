@@ -397,9 +397,9 @@ def _check_warps(
 
 
 def _nearest(size: int, step: int) -> str:
-    """The multiples of `step` around `size`: `16 and 32`, or `16` below the first."""
+    """The multiples of `step` around `size`: `the nearest are 16 and 32`."""
     below = size // step * step
-    return f"{below} and {below + step}" if below else str(step)
+    return f"the nearest are {below} and {below + step}" if below else f"the nearest is {step}"
 
 
 def describe(record: OpRecord, context: CheckContext) -> OpDescription:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilelang.diagnostics.problem import Severity
 from tilelang.diagnostics.rule import Rule
 
@@ -9,13 +11,7 @@ NEVER_READ = Rule(
     "never-read",
     "performance",
     Severity.HINT,
-    "A tile that is written and never read can go.",
+    "A tile that is never read can go.",
     "{buffer} is written but never read",
 )
-NEVER_USED = Rule(
-    "never-used",
-    "performance",
-    Severity.HINT,
-    "A tile that is never touched can go.",
-    "{buffer} is allocated but never used",
-)
+NEVER_USED = replace(NEVER_READ, message="{buffer} is allocated but never used")

@@ -13,7 +13,7 @@ GEMM_TILE = Rule(
     Severity.ERROR,
     "M, N and K of a T.gemm tile must be multiples of the target's matrix instruction.",
     "{dim} of the tile ({operand}) is {size}; {dtype} on {target} needs a multiple of {step}: "
-    "the nearest are {nearest}",
+    "{nearest}",
 )
 GEMM_WARPS = replace(
     GEMM_TILE,
@@ -39,5 +39,5 @@ THREAD_COUNT = Rule(
 THREAD_WARPS = replace(
     THREAD_COUNT,
     message="threads={threads} is no multiple of {warp}; T.gemm on {target} works with whole warps: "
-    "the nearest are {nearest}",
+    "{nearest}",
 )

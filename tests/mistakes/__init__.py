@@ -1,0 +1,1 @@
+"""Small kernels that settle what a diagnostic must do, and the test that reads their marks."""
