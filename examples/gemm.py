@@ -75,7 +75,7 @@ def main(M: int = 512, N: int = 768, K: int = 1024) -> None:
         torch.testing.assert_close(kernel(a, b), ref_program(a, b, True, out), **tolerance)
         latency = kernel.get_profiler().do_bench()
         speed = 2 * M * N * K / latency / 1e9
-        print(f"gemm {M}x{N}x{K} {str(dtype)[6:]} on {device}: correct, {speed:.2f} TOP/s")
+        print(f"gemm {M}x{N}x{K} {str(dtype)[6:]} on {device}: correct, {speed:.3f} TOP/s")
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def main(M: int = 1000, N: int = 1024, K: int = 520) -> None:
 
     kernel = matmul_relu.compile(M=M, N=N, K=K)
     latency = kernel.get_profiler().do_bench()
-    print(f"matmul_relu {M}x{N}x{K} on {device}: correct, {2 * M * N * K / latency / 1e9:.2f} TFLOP/s")
+    print(f"matmul_relu {M}x{N}x{K} on {device}: correct, {2 * M * N * K / latency / 1e9:.3f} TFLOP/s")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tvm import tirx as X
 
+from tilelang.analysis.check import check_program
 from tilelang.arch.target import Target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Severity
@@ -36,25 +37,41 @@ def compile_program(program: TileProgram, options: CompileOptions) -> JITKernel:
     return compile_func(prim_func_of(program, options.target), options)
 
 
-def prim_func_of(program: TileProgram, target: Target) -> X.PrimFunc:
-    """The tile function of a program without errors for `target`. Raises KernelError with every problem
-    otherwise.
-    """
-    from tilelang.analysis.check import check_program
+def prim_func_of(program: TileProgram, target: Target, text: str | None = None) -> X.PrimFunc:
+    """The tile function of a program without errors for `target`.
 
-    _, problems = check_program(program, target)
-    raise_errors(problems)
+    text: the module's source where it is not the file's, as in an editor. Raises KernelError with every
+    problem, or ValueError for a program that parameters without a value leave unknown.
+    """
+    _, problems = check_program(program, target, text or "")
+    raise_errors(problems, text)
     if not program.complete:
-        missing = f": {', '.join(program.missing)} have no value" if program.missing else ""
-        raise KernelError(problems, f"{program.name} cannot be compiled, parts of it are not known{missing}")
+        raise ValueError(_incomplete(program, problems))
     return build_prim_func(program, {name: op.build for name, op in TILE_OPS.items()})
 
 
-def raise_errors(problems: Sequence[Problem]) -> None:
+def _incomplete(program: TileProgram, problems: Sequence[Problem]) -> str:
+    """Why no function can be built although nothing is proven wrong."""
+    if program.missing:
+        names = ", ".join(program.missing)
+        example = ", ".join(f"{name}=..." for name in program.missing)
+        return (
+            f"{program.qualified_name} has no value for {names}: give one by a default, "
+            f"or by a comment above it: # tilelang: specialize({example})"
+        )
+    reasons = "; ".join(p.message for p in problems if p.severity is Severity.HINT)
+    known = f"parts of {program.qualified_name} cannot be known without running it"
+    return f"{known}: {reasons}" if reasons else known
+
+
+def raise_errors(problems: Sequence[Problem], text: str | None = None) -> None:
     """Raise KernelError, with the source shown, if a problem is an error; log the warnings otherwise."""
     if any(p.severity is Severity.ERROR for p in problems):
         ordered = sorted(problems, key=lambda p: (p.severity.rank, p.span))
-        raise KernelError(ordered, "\n" + to_text(ordered, _read_lines))
+        own = ordered[0].span.path
+        lines = text.split("\n") if text is not None else None
+        shown = to_text(ordered, lambda path: lines if lines and path == own else _read_lines(path))
+        raise KernelError(ordered, f"\n{shown}")
     for problem in problems:
         if problem.severity is Severity.WARNING:
             _log.warning("%s: %s[%s]", problem.span, problem.message, problem.rule)

@@ -184,7 +184,8 @@ class _Eager:
         return self._kernels[key]
 
     def _header(self, values: Mapping[str, Any]) -> _Header:
-        """The signature for these compile-time values: which parameters are tensors, where consts come from."""
+        """The signature for these compile-time values: which parameters are tensors, where consts come from.
+        """
         known = {k: v for k, v in values.items() if not self._is_runtime(k, v)}
         key = freeze(known)
         if key not in self._headers:

@@ -1,0 +1,51 @@
+"""Generated source of a kernel from its file's text alone: nothing of the user's is imported, no toolchain is
+needed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from tilelang.arch.target import parse_target
+from tilelang.diagnostics.error import KernelError
+from tilelang.facts.reports import GeneratedSource
+from tilelang.frontend.specialise import trace_static
+from tilelang.frontend.static_module import StaticModule
+from tilelang.jit.compiling import prim_func_of
+from tilelang.targets import driver
+
+_COMMENT = {"tirx": "#"}  # of a language; all others are C's
+
+
+def generate_source(
+    path: str, text: str, kernel: str, target: str, choice: Mapping[str, str] | None = None
+) -> GeneratedSource:
+    """The source generated for a kernel of a file, by its qualified or plain name. The first line names what
+    it was specialised for.
+
+    choice: values of parameters and sizes as written, over what the file itself says. Sizes without a value
+    stay symbols. Raises KernelError with every problem, ValueError for a parameter without a value or an
+    unknown target, LookupError for a kernel that the file has not.
+    """
+    chosen = parse_target(target)
+    module = StaticModule(path, text)
+    if module.problems:
+        raise KernelError(module.problems)
+    try:
+        source = module.kernel(kernel)
+    except KeyError:
+        names = ", ".join(k.qualified_name for k in module.kernels) or "none"
+        raise LookupError(f"{path} has no kernel called {kernel}; it has {names}") from None
+    program = trace_static(module, source, choice)
+    lowered = driver.lower(prim_func_of(program, chosen, text), chosen)
+    return headed(lowered.source, program.specialisation)
+
+
+def headed(source: GeneratedSource, specialisation: tuple[tuple[str, str], ...]) -> GeneratedSource:
+    """`source` with a first line that names kernel, target and specialisation."""
+    values = ", ".join(f"{name}={value}" for name, value in specialisation)
+    line = f"{_COMMENT.get(source.language, '//')} {source.kernel} for {source.target}"
+    if values:
+        line += f", with {values}"
+    return dataclasses.replace(source, text=f"{line}\n{source.text}", line_map=(0, *source.line_map))
