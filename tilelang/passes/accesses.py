@@ -1,0 +1,99 @@
+"""Which buffers a statement reads and writes, for tile operations, plain stores and target instructions alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import tvm_ffi
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.ir import tile_ops
+from tilelang.passes.walk import walk
+
+Mode = Literal["read", "write"]
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One read or write; an update is both. `element` is the TensorLoad, TensorRegion or BufferStore it stands in."""
+
+    buffer: ir.Var
+    mode: Mode
+    element: Any
+
+
+def accesses(stmt: Any) -> Iterator[Access]:
+    """What `stmt` touches by itself, without its child statements: reads before writes."""
+    if isinstance(stmt, X.BufferStore):
+        for i in stmt.indices:
+            yield from _reads(i)
+        yield from _reads(stmt.value)
+        yield Access(stmt.buffer, "write", stmt)
+    elif isinstance(stmt, X.Evaluate):
+        yield from _call(stmt.value)
+    elif isinstance(stmt, X.Bind):
+        yield from _reads(stmt.value)
+    elif isinstance(stmt, X.IfThenElse | X.While):
+        yield from _reads(stmt.condition)
+    elif isinstance(stmt, X.For):
+        yield from _reads(stmt.min)
+        yield from _reads(stmt.extent)
+
+
+def all_accesses(stmt: Any) -> Iterator[Access]:
+    """What `stmt` and everything inside it touches, in program order."""
+    for part in walk(stmt):
+        yield from accesses(part)
+
+
+def _reads(expr: Any) -> Iterator[Access]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expr, ((ir.TensorLoad, ir.TensorRegion), found.append))
+    for element in found:
+        yield Access(element.source, "read", element)
+
+
+def _call(call: Any) -> Iterator[Access]:
+    """Operand roles: the destination of copy, fill and reduce, and the first pointer of an instruction, are written."""
+    if not isinstance(call, ir.Call) or not isinstance(call.op, ir.Op):
+        yield from _reads(call)
+        return
+    name = str(call.op.name)
+    args = list(call.args)
+    written = {tile_ops.COPY: 1, tile_ops.FILL: 0, tile_ops.REDUCE: 1, tile_ops.GEMM: 2}.get(name)
+    if written is None and name.startswith("tl."):
+        written = 0
+    only_written = name in (tile_ops.COPY, tile_ops.FILL) or (
+        name == tile_ops.REDUCE and bool(call.attrs["clear"])
+    )
+    for k, arg in enumerate(args):
+        element = _pointee(arg)
+        if element is None:
+            yield from _reads(arg)
+            continue
+        for inner in _inner(element):
+            yield from _reads(inner)
+        if k != written or not only_written:
+            yield Access(element.source, "read", element)
+    if written is not None and written < len(args):
+        element = _pointee(args[written])
+        if element is not None:
+            yield Access(element.source, "write", element)
+
+
+def _pointee(arg: Any) -> Any:
+    """The region or the load whose address is taken, if `arg` is one."""
+    if isinstance(arg, ir.TensorRegion):
+        return arg
+    if isinstance(arg, ir.Call) and isinstance(arg.op, ir.Op) and arg.op.name == "tirx.address_of":
+        return arg.args[0]
+    return None
+
+
+def _inner(element: Any) -> list[Any]:
+    if isinstance(element, ir.TensorRegion):
+        return [e for r in element.region for e in (r.min, r.extent)]
+    return list(element.indices)

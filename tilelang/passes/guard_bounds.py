@@ -1,0 +1,151 @@
+"""Bounds of global memory: what may lie outside a tensor reads as zero and is not written.
+
+In:  a function whose accesses to global buffers are loads and stores with one index per dimension.
+Out: the same; a load that is not provably inside became `if_then_else(inside, load, 0)`, a store `if inside: store`. The
+     condition names only the dimensions in question.
+Not: shared memory and registers, whose bounds are the author's contract; tile operations (expand them first).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, sym
+from tvm import tirx as X
+
+from tilelang.passes.walk import constant, index, map_operands, remake
+
+_POSITIVE = sym.ConstIntBound(1, sym.ConstIntBound.POS_INF)
+
+
+def guard_bounds(func: X.PrimFunc) -> X.PrimFunc:
+    """Apply the pass."""
+    analyzer = sym.Analyzer()
+    for size in _sizes(func):
+        analyzer.update(size, _POSITIVE)
+    return func.with_body(_Guards(analyzer).statement(func.body))
+
+
+def missing_bounds(buffer: ir.Var, indices: Sequence[Any], analyzer: sym.Analyzer) -> list[Any]:
+    """Conditions on `indices`, innermost dimension last, that are not proven and make the access lie inside."""
+    found = []
+    for i, n in zip(indices, buffer.shape, strict=True):
+        if constant(i) is not None and constant(n) is not None and 0 <= constant(i) < constant(n):
+            continue
+        if not analyzer.can_prove(X.GE(i, index(0))):
+            found.append(X.GE(i, index(0)))
+        if not analyzer.can_prove(X.LT(i, n)):
+            found.append(X.LT(analyzer.simplify(i), n))
+    return found
+
+
+def _sizes(func: X.PrimFunc) -> Iterator[ir.Var]:
+    """Sizes that stand alone as an extent of a parameter, so are at least 1."""
+    for param in func.params:
+        if X.is_buffer_var(param):
+            yield from (n for n in param.shape if isinstance(n, ir.Var))
+
+
+class _Guards:
+    """Walks the function with what is known at each place."""
+
+    def __init__(self, analyzer: sym.Analyzer) -> None:
+        self._analyzer = analyzer
+
+    def statement(self, stmt: Any) -> Any:
+        if isinstance(stmt, X.AttrStmt) and stmt.attr_key == "thread_extent":
+            self._analyzer.bind(stmt.node.var, ir.Range.from_min_extent(index(0), stmt.value), True)
+            return remake(stmt, self.statement)
+        if isinstance(stmt, X.For):
+            step = constant(stmt.step) if stmt.step is not None else 1
+            if step is not None and step > 0:
+                self._analyzer.bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, stmt.extent), True)
+            return remake(stmt, self.statement)
+        if isinstance(stmt, X.IfThenElse):
+            return self._if(stmt)
+        if isinstance(stmt, X.BufferStore):
+            return self._store(stmt)
+        if isinstance(stmt, X.Bind):
+            value = self._guarded(stmt.value)
+            return stmt if value.same_as(stmt.value) else X.Bind(stmt.var, value, stmt.span)
+        if isinstance(stmt, X.While):
+            condition = self._guarded(stmt.condition)
+            return X.While(condition, self.statement(stmt.body), stmt.span)
+        return remake(stmt, self.statement)
+
+    def _if(self, stmt: X.IfThenElse) -> Any:
+        condition = self._guarded(stmt.condition)
+        with ExitStack() as inside:
+            self._assume(inside, stmt.condition)
+            then = self.statement(stmt.then_case)
+        orelse = stmt.else_case
+        if orelse is not None:
+            with ExitStack() as inside:
+                self._assume(inside, X.Not(stmt.condition))
+                orelse = self.statement(orelse)
+        return X.IfThenElse(condition, then, orelse, stmt.span)
+
+    def _assume(self, inside: ExitStack, condition: Any) -> None:
+        """Facts about memory do not last, so only conditions over scalars are assumed."""
+        if not _reads_memory(condition):
+            inside.enter_context(self._analyzer.constraint_scope(condition))
+
+    def _store(self, stmt: X.BufferStore) -> Any:
+        indices = [self._guarded(i) for i in stmt.indices]
+        missing = (
+            missing_bounds(stmt.buffer, indices, self._analyzer) if stmt.buffer.scope() == "global" else []
+        )
+        with ExitStack() as inside:  # what the store itself needs, its operands often need too
+            for condition in missing:
+                self._assume(inside, condition)
+            value = self._guarded(stmt.value)
+        store = X.BufferStore(stmt.buffer, value, indices, stmt.span)
+        return X.IfThenElse(conjunction(missing), store, None, stmt.span) if missing else store
+
+    def _guarded(self, expr: Any) -> Any:
+        """The expression with guarded loads. Conditions of if_then_else hold in their branches."""
+        if not _reads_memory(expr):
+            return expr
+        if isinstance(expr, ir.TensorLoad):
+            return self._load(expr)
+        if isinstance(expr, ir.Call) and expr.op.name == "tirx.if_then_else":
+            return self._choice(expr)
+        return map_operands(expr, self._guarded)
+
+    def _load(self, load: Any) -> Any:
+        indices = [self._guarded(i) for i in load.indices]
+        load = X.BufferLoad(load.source, indices, load.span)
+        if load.source.scope() != "global":
+            return load
+        missing = missing_bounds(load.source, indices, self._analyzer)
+        if not missing:
+            return load
+        return X.if_then_else(conjunction(missing), load, X.const(0, str(load.source.dtype)))
+
+    def _choice(self, expr: ir.Call) -> Any:
+        condition, yes, no = expr.args
+        guarded = self._guarded(condition)
+        with ExitStack() as inside:
+            self._assume(inside, condition)
+            yes = self._guarded(yes)
+        with ExitStack() as inside:
+            self._assume(inside, X.Not(condition))
+            no = self._guarded(no)
+        return X.if_then_else(guarded, yes, no)
+
+
+def conjunction(conditions: Sequence[Any]) -> Any:
+    """All of them, joined by `and`."""
+    joined = conditions[0]
+    for c in conditions[1:]:
+        joined = X.And(joined, c)
+    return joined
+
+
+def _reads_memory(expr: Any) -> bool:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expr, (ir.TensorLoad, found.append))
+    return bool(found)

@@ -1,0 +1,657 @@
+"""Layout inference: which thread works on which iteration, and which thread holds which element.
+
+In:  a function whose elementwise work is Parallel loops, whose gemm and reduce are tile operations.
+Out: a LayoutMap: a Fragment for every fragment buffer and for every Parallel loop with constant extents (and for the
+     source of every reduction), a SharedLayout for every shared buffer.
+Not: changing the function. Nothing is ever assumed: at the end each loop's every access is checked, element by element, to
+     lie in a register of the thread that runs the iteration.
+
+Levels, as in the language's contract: *strict* (what gemms impose; a fragment touched outside Parallel loops and tile
+operations is held by every thread), *common* (from buffers with a layout to loops touching them, and back), *free* (connected
+loops and fragments that are left: each loop is tried as the root, the cheapest attempt without a conflict wins).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from tvm import ir, sym
+from tvm import tirx as X
+
+from tilelang.diagnostics.error import KernelError
+from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.rules import layout as rules
+from tilelang.diagnostics.span import Span
+from tilelang.ir import tile_ops
+from tilelang.ir.spans import from_tvm
+from tilelang.layout.fragment import (
+    Digit,
+    Fragment,
+    Place,
+    from_split,
+    partition,
+    partition_rows,
+    replicated,
+)
+from tilelang.layout.shared import SharedLayout, linear
+from tilelang.ops.gemm import Gemm
+from tilelang.ops.reduce import Reduce
+from tilelang.passes.accesses import accesses
+from tilelang.passes.evaluate import NotEvaluable, evaluate
+from tilelang.passes.parallel_loop import ParallelLoop, VectorWidths, in_memory, parallel_loop
+from tilelang.passes.walk import FRAGMENT, bits_of, children, constant, loop_kind, shape_of, variables
+
+
+@dataclass(frozen=True)
+class GemmLayouts:
+    """What a target's matrix instruction imposes: by buffer handle."""
+
+    fragments: Mapping[int, Fragment]
+    shared: Mapping[int, SharedLayout]
+
+
+GemmRule = Callable[[Gemm, int], GemmLayouts]
+
+
+@dataclass(frozen=True)
+class LayoutMap:
+    """The result, keyed by handles of buffer variables and of statements."""
+
+    fragments: Mapping[int, Fragment]
+    shared: Mapping[int, SharedLayout]
+    loops: Mapping[int, Fragment]
+    buffers: Mapping[int, ir.Var]
+
+    def describe(self) -> dict[str, str]:
+        """Buffer name -> one line, for hovers."""
+        lines = {str(self.buffers[h].name): f.describe() for h, f in self.fragments.items()}
+        lines |= {str(self.buffers[h].name): s.describe() for h, s in self.shared.items()}
+        return lines
+
+
+def infer_layouts(func: X.PrimFunc, threads: int, gemm_rule: GemmRule, target: str) -> LayoutMap:
+    """Run the inference for a block of `threads`; `target` is named in messages. Raises KernelError where no layout serves all uses."""
+    return _Inference(func, threads, gemm_rule, target).run()
+
+
+# What takes part
+
+
+@dataclass(frozen=True, eq=False)
+class _Use:
+    """A fragment as a site indexes it: `dims[k]` is the loop variable that is exactly index k, None for another index."""
+
+    buffer: ir.Var
+    indices: tuple[Any, ...]
+    mode: str
+    dims: tuple[int | None, ...]
+
+    @property
+    def handle(self) -> int:
+        return self.buffer.__chandle__()
+
+
+@dataclass(eq=False)
+class _Site:
+    """A Parallel loop, or a reduction seen as a loop over its source."""
+
+    stmt: Any
+    vars: tuple[ir.Var, ...]
+    extents: tuple[int, ...]
+    uses: list[_Use]
+    span: Any
+    vector: int
+    outer: dict[int, int]  # variables of serial loops around it: handle -> extent
+    memory: bool = False
+    reduce: Reduce | None = None
+
+    def fragments(self) -> Iterator[_Use]:
+        """The uses, written ones first."""
+        yield from (u for u in self.uses if u.mode == "write")
+        yield from (u for u in self.uses if u.mode != "write")
+
+
+@dataclass
+class _State:
+    """What is decided so far."""
+
+    fragments: dict[int, Fragment] = field(default_factory=dict)
+    loops: dict[int, Fragment] = field(default_factory=dict)
+
+    def copy(self) -> _State:
+        return _State(dict(self.fragments), dict(self.loops))
+
+
+class _Inference:
+    def __init__(self, func: X.PrimFunc, threads: int, gemm_rule: GemmRule, target: str) -> None:
+        self._target = target
+        self._func, self._threads, self._gemm_rule = func, threads, gemm_rule
+        self._state = _State()
+        self._shared: dict[int, SharedLayout] = {}
+        self._buffers: dict[int, ir.Var] = {}
+        self._cause: dict[int, tuple[str, Any]] = {}  # fragment -> what pinned it, for messages
+        self._sites: list[_Site] = []
+        self._loose: dict[int, Any] = {}  # fragments touched outside loops and tile operations -> statement
+        self._loops: list[tuple[ParallelLoop, dict[int, int]]] = []
+        self._reductions: list[tuple[Any, Reduce, dict[int, int]]] = []
+        self._gemms: list[Gemm] = []
+        self._analyzer = sym.Analyzer()
+
+    def run(self) -> LayoutMap:
+        self._collect(self._func.body, {})
+        self._strict()
+        self._make_sites()
+        self._common(self._state, self._sites)
+        self._free()
+        for site in self._sites:
+            problem = self._mismatch(site, self._state)
+            if problem is not None:
+                raise KernelError([self._conflict(site, problem)])
+        return LayoutMap(self._state.fragments, self._shared, self._state.loops, self._buffers)
+
+    # Collecting
+
+    def _collect(self, stmt: Any, outer: dict[int, int]) -> None:
+        if isinstance(stmt, X.AllocBuffer):
+            self._allocation(stmt.buffer)
+        elif loop_kind(stmt) == "Parallel":
+            self._loops.append((parallel_loop(stmt), outer))
+            return
+        elif isinstance(stmt, X.For):
+            self._analyzer.bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, stmt.extent), True)
+            low, count = constant(stmt.min), constant(stmt.extent)
+            if low is not None and count is not None:
+                outer = outer | {stmt.loop_var.__chandle__(): low + count}
+        elif isinstance(stmt, X.AttrStmt) and stmt.attr_key == "thread_extent":
+            self._analyzer.bind(stmt.node.var, ir.Range.from_min_extent(0, stmt.value), True)
+        elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.GEMM):
+            self._gemms.append(Gemm.read(stmt.value))
+            return
+        elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.REDUCE):
+            self._reductions.append((stmt, Reduce.read(stmt.value), outer))
+            return
+        for access in accesses(stmt):
+            if access.buffer.scope() == FRAGMENT:
+                self._loose.setdefault(access.buffer.__chandle__(), stmt)
+        for child in children(stmt):
+            self._collect(child, outer)
+
+    def _allocation(self, buffer: ir.Var) -> None:
+        handle = buffer.__chandle__()
+        if buffer.scope() == FRAGMENT or buffer.scope().startswith("shared"):
+            self._buffers[handle] = buffer
+        if buffer.scope().startswith("shared"):
+            self._shared[handle] = linear(shape_of(buffer), bits_of(str(buffer.dtype)))
+
+    # Strict
+
+    def _strict(self) -> None:
+        for gemm in self._gemms:
+            imposed = self._gemm_rule(gemm, self._threads)
+            for handle, fragment in imposed.fragments.items():
+                self._pin(handle, fragment, "the gemm", gemm.span)
+            self._shared.update({h: s for h, s in imposed.shared.items() if self._shared[h].kind == "linear"})
+        for handle, stmt in self._loose.items():
+            buffer = self._buffers[handle]
+            self._pin(
+                handle,
+                replicated(shape_of(buffer), self._threads),
+                "the access outside T.Parallel",
+                stmt.span,
+            )
+
+    def _pin(self, handle: int, fragment: Fragment, what: str, span: Any) -> None:
+        known = self._state.fragments.get(handle)
+        if known is not None and not known.equal(fragment):
+            first, where = self._cause[handle]
+            raise KernelError([self._pinned_twice(handle, (first, where), (what, span))])
+        if known is None:
+            self._state.fragments[handle] = fragment
+            self._cause[handle] = (what, span)
+
+    # Sites
+
+    def _make_sites(self) -> None:
+        widths = VectorWidths(self._analyzer, self._shared)
+        for loop, outer in self._loops:
+            if loop.shape is None:
+                self._refuse_runtime_extent(loop)
+                continue
+            limit = loop.note("coalesced_width")
+            vector = widths.loop(loop)
+            if limit is not None:
+                vector = min(vector, int(limit))
+            inner = _inner_loops(loop.body)
+            uses = [
+                _Use(a.buffer, a.indices, a.mode, _dims(a.indices, loop.vars))
+                for a in loop.accesses
+                if a.buffer.scope() == FRAGMENT
+            ]
+            memory = any(in_memory(a.buffer) for a in loop.accesses)
+            site = _Site(loop.stmt, loop.vars, loop.shape, uses, loop.span, vector, outer | inner, memory)
+            self._sites.append(site)
+        for stmt, reduce, outer in self._reductions:
+            self._sites.append(self._reduction_site(stmt, reduce, outer))
+        for site in self._sites:
+            self._replicate_constants(site)
+
+    def _reduction_site(self, stmt: Any, reduce: Reduce, outer: dict[int, int]) -> _Site:
+        extents = tuple(int(r.extent) for r in reduce.src.region)
+        loop_vars = tuple(X.Var(f"r{k}", "int32") for k in range(len(extents)))
+        uses = []
+        if reduce.src.source.scope() == FRAGMENT:
+            indices = tuple(v + r.min for v, r in zip(loop_vars, reduce.src.region, strict=True))
+            uses.append(_Use(reduce.src.source, indices, "read", tuple(range(len(extents)))))
+        if reduce.dst.source.scope() == FRAGMENT:
+            uses.append(_Use(reduce.dst.source, (), "reduce", reduced_dims(reduce)))
+        return _Site(stmt, loop_vars, extents, uses, reduce.span, 1, outer, False, reduce)
+
+    def _replicate_constants(self, site: _Site) -> None:
+        """`frag[0]` in a Parallel loop is needed by all threads."""
+        for use in site.uses:
+            small = all(constant(i) is not None for i in use.indices)
+            if use.mode == "read" and small and use.indices and use.handle not in self._state.fragments:
+                shape = shape_of(use.buffer)
+                self._pin(use.handle, replicated(shape, self._threads), "the constant index", site.span)
+
+    # Common
+
+    def _common(self, state: _State, sites: list[_Site]) -> None:
+        """Propagate until nothing changes."""
+        changed = True
+        while changed:
+            changed = False
+            for site in sites:
+                if site.stmt.__chandle__() not in state.loops:
+                    changed |= self._loop_from_fragments(site, state)
+                if site.stmt.__chandle__() in state.loops:
+                    changed |= self._fragments_from_loop(site, state)
+
+    def _loop_from_fragments(self, site: _Site, state: _State) -> bool:
+        known = [u for u in site.fragments() if u.handle in state.fragments and u.mode != "reduce"]
+        known.sort(key=lambda u: u.mode != "write")
+        for use in known:
+            fragment = state.fragments[use.handle]
+            if use.mode != "write" and fragment.replicas > 1:
+                continue
+            loop = _loop_layout(site, use, fragment)
+            if loop is not None:
+                state.loops[site.stmt.__chandle__()] = loop
+                return True
+        return False
+
+    def _fragments_from_loop(self, site: _Site, state: _State) -> bool:
+        loop, changed = state.loops[site.stmt.__chandle__()], False
+        for use in site.uses:
+            if use.handle in state.fragments:
+                continue
+            fragment = _fragment_layout(site, use, loop)
+            if fragment is not None:
+                state.fragments[use.handle] = fragment
+                self._cause.setdefault(
+                    use.handle, ("this loop" if site.reduce is None else "the reduction", site.span)
+                )
+                changed = True
+        return changed
+
+    # Free
+
+    def _free(self) -> None:
+        for component in self._components():
+            best: tuple[float, _State] | None = None
+            first_problem: tuple[_Site, _Use] | None = None
+            seen: set[tuple[int, tuple[Any, ...]]] = set()
+            for site in component:
+                for root in self._roots(site):
+                    key = (site.stmt.__chandle__(), (root.digits, root.replicate, root.padded))
+                    if key in seen:
+                        continue
+                    seen.add(key)
+                    state = self._state.copy()
+                    state.loops[site.stmt.__chandle__()] = root
+                    problem = self._attempt(component, state)
+                    if problem is not None:
+                        first_problem = first_problem or problem
+                        continue
+                    cost = self._cost(component, state)
+                    if best is None or cost < best[0]:
+                        best = (cost, state)
+            if best is None:
+                site, use = first_problem or (component[0], component[0].uses[0])
+                raise KernelError([self._conflict(site, use)])
+            self._state = best[1]
+
+    def _components(self) -> Iterator[list[_Site]]:
+        """Sites without a layout, connected through fragments without one; in program order."""
+        left = [s for s in self._sites if s.stmt.__chandle__() not in self._state.loops]
+        while left:
+            component, handles = [left.pop(0)], set()
+            grown = True
+            while grown:
+                grown = False
+                for site in component:
+                    handles |= {u.handle for u in site.uses if u.handle not in self._state.fragments}
+                for site in list(left):
+                    if any(u.handle in handles for u in site.uses):
+                        left.remove(site)
+                        component.append(site)
+                        grown = True
+            yield component
+
+    def _roots(self, site: _Site) -> Iterator[Fragment]:
+        threads = self._threads
+        if not site.uses:
+            yield partition_plain(site.extents, threads, site.vector)
+            return
+        for use in site.fragments():  # spread what a replicated fragment leaves open over its replicas
+            fragment = self._state.fragments.get(use.handle)
+            if fragment is not None and use.mode == "read":
+                spread = _spread(site, use, fragment)
+                if spread is not None:
+                    yield spread
+        vector = site.vector if site.memory else _register_vector(site)
+        width = vector
+        while width > 1 and np.prod(site.extents) % (width * threads):
+            width //= 2
+        yield partition(site.extents, threads, width)
+        while vector > 1 and site.extents[-1] % vector:
+            vector //= 2
+        yield partition_rows(site.extents, threads, vector)
+
+    def _attempt(self, component: list[_Site], state: _State) -> tuple[_Site, _Use] | None:
+        """Complete `state` for the component; the conflict if there is one."""
+        self._common(state, component)
+        for site in component:
+            if site.stmt.__chandle__() not in state.loops:
+                for root in self._roots(site):
+                    state.loops[site.stmt.__chandle__()] = root
+                    break
+                self._common(state, component)
+            for use in site.uses:
+                if use.handle not in state.fragments:
+                    return site, use
+            problem = self._mismatch(site, state)
+            if problem is not None:
+                return site, problem
+        return None
+
+    def _cost(self, component: list[_Site], state: _State) -> float:
+        """Register slots, then memory instructions per thread."""
+        handles = {u.handle for s in component for u in s.uses}
+        slots = sum(state.fragments[h].registers for h in handles)
+        moves = 0.0
+        for site in component:
+            loop = state.loops[site.stmt.__chandle__()]
+            if site.memory:
+                moves += loop.registers / min(site.vector, contiguous_registers(loop))
+        return slots + moves / 1024
+
+    # Checking
+
+    def _mismatch(self, site: _Site, state: _State) -> _Use | None:
+        """The first use that is not served by the layouts; None if all are."""
+        loop = state.loops[site.stmt.__chandle__()]
+        for use in site.uses:
+            fragment = state.fragments.get(use.handle)
+            if fragment is None:
+                return use
+            if use.mode == "reduce":
+                if loop.by_dimension() is None:
+                    return use
+                continue
+            if not serves(loop, site.vars, site.outer, use.indices, fragment, use.mode == "write"):
+                return use
+        return None
+
+    # Messages
+
+    def _conflict(self, site: _Site, use: _Use) -> Problem:
+        name = str(use.buffer.name)
+        other = next(
+            (u for u in site.uses if u.handle != use.handle and u.handle in self._cause),
+            None,
+        )
+        mine = self._cause.get(use.handle)
+        related = []
+        if mine is not None and (at := from_tvm(mine[1])) is not None:
+            related.append(Related(at, f"{name} gets its layout from {mine[0]} here"))
+        if other is not None and (at := from_tvm(self._cause[other.handle][1])) is not None:
+            text = f"{other.buffer.name} gets its layout from {self._cause[other.handle][0]} here"
+            related.append(Related(at, text))
+        span = from_tvm(site.span) or _nowhere()
+        if other is None:
+            return rules.FRAGMENT_LAYOUT.at(span, related=tuple(related), buffer=name)
+        return rules.FRAGMENT_LAYOUT_CONFLICT.at(
+            span, related=tuple(related), buffer=name, other=str(other.buffer.name)
+        )
+
+    def _pinned_twice(self, handle: int, first: tuple[str, Any], second: tuple[str, Any]) -> Problem:
+        name = str(self._buffers[handle].name)
+        at, earlier = from_tvm(second[1]) or _nowhere(), from_tvm(first[1]) or _nowhere()
+        related = (Related(earlier, f"{first[0]} at line {earlier.line} needs one layout of {name}"),)
+        return rules.FRAGMENT_PINNED_TWICE.at(
+            at, related=related, buffer=name, first=f"{first[0]} at line {earlier.line}", second=second[0]
+        )
+
+    def _refuse_runtime_extent(self, loop: ParallelLoop) -> None:
+        for access in loop.accesses:
+            if access.buffer.scope() == FRAGMENT:
+                var, extent = next(
+                    (v, e) for v, e in zip(loop.vars, loop.extents, strict=True) if constant(e) is None
+                )
+                problem = rules.FRAGMENT_RUNTIME_LOOP.at(
+                    from_tvm(loop.span) or _nowhere(),
+                    buffer=str(access.buffer.name),
+                    var=str(var.name),
+                    size=str(extent),
+                    target=self._target,
+                )
+                raise KernelError([problem])
+
+
+# From fragments to loops and back
+
+
+def _loop_layout(site: _Site, use: _Use, fragment: Fragment) -> Fragment | None:
+    """The loop whose iterations run where `fragment` holds the elements they touch."""
+    at = {v: k for k, v in enumerate(use.dims) if v is not None}
+    if len(at) < len(site.vars) or len(at) != sum(d is not None for d in use.dims):
+        return None
+    for k, dim in enumerate(use.dims):
+        if dim is None and fragment.shape[k] > 1:
+            return None  # a fixed or serial index: the rest of that dimension is not the loop's
+    return fragment.select([at[v] for v in range(len(site.vars))], site.extents)
+
+
+def _fragment_layout(site: _Site, use: _Use, loop: Fragment) -> Fragment | None:
+    """The fragment that holds its elements where the loop's iterations touch them."""
+    shape = shape_of(use.buffer)
+    used = [d for d in use.dims if d is not None]
+    if len(set(used)) != len(used):
+        return None
+    if any(d is None and n > 1 for d, n in zip(use.dims, shape, strict=True)):
+        return None
+    return loop.select(use.dims, shape)
+
+
+def _spread(site: _Site, use: _Use, fragment: Fragment) -> Fragment | None:
+    """A loop over more dimensions than `fragment` has: the others go to its replicas first, then to registers."""
+    at = {v: k for k, v in enumerate(use.dims) if v is not None}
+    free = [v for v in range(len(site.vars)) if v not in at]
+    split = fragment.by_dimension()
+    if (
+        len(free) != 1
+        or split is None
+        or any(d is None and n > 1 for d, n in zip(use.dims, fragment.shape, strict=True))
+    ):
+        return None
+    dim, extent = free[0], site.extents[free[0]]
+    back = {k: v for v, k in at.items()}
+    registers = fragment.registers
+    entries: list[tuple[int, int, Digit]] = [(back[k], s, d) for k, s, d, _ in split if k in back]
+    vector = site.vector if dim == len(site.vars) - 1 and extent % site.vector == 0 else 1
+    stride = 1
+    if vector > 1:
+        entries.append((dim, 1, Digit(1, vector, "register", registers)))
+        registers *= vector
+        stride = vector
+    left = []
+    for r in sorted(fragment.replicate, key=lambda r: r.stride):
+        if stride < extent:
+            entries.append((dim, stride, Digit(1, r.extent, "thread", r.stride)))
+            stride *= r.extent
+        else:
+            left.append(r)
+    rest = -(-extent // stride)
+    if rest > 1:
+        entries.append((dim, stride, Digit(1, rest, "register", registers)))
+    # Vector lanes must be the lowest registers, so registers are numbered anew with the free dimension's lanes first.
+    order = sorted(
+        (k for k, e in enumerate(entries) if e[2].place == "register"),
+        key=lambda k: (entries[k][0] != dim or entries[k][1] != 1, entries[k][2].place_stride),
+    )
+    count = 1
+    for k in order:
+        d, s, digit = entries[k]
+        entries[k] = (d, s, replace(digit, place_stride=count))
+        count *= digit.extent
+    return from_split(tuple(site.extents), entries, left)
+
+
+def serves(
+    loop: Fragment,
+    loop_vars: tuple[ir.Var, ...],
+    outer: Mapping[int, int],
+    indices: tuple[Any, ...],
+    fragment: Fragment,
+    written: bool,
+) -> bool:
+    """Whether every iteration finds `fragment[indices]` in its own thread; if `written`, every owner writes it."""
+    if fragment.replicas == fragment.threads and not written:
+        return True
+    try:
+        held = owned_registers(loop, loop_vars, outer, indices, fragment)
+    except NotEvaluable:
+        return False
+    if held is None:
+        return False
+    if not written:
+        return True
+    thread, register, element = held
+    mark = np.zeros(fragment.table.shape, bool)
+    mark[thread, register] = True
+    return bool((mark == np.isin(fragment.table, np.unique(element))).all())
+
+
+def owned_registers(
+    loop: Fragment,
+    loop_vars: tuple[ir.Var, ...],
+    outer: Mapping[int, int],
+    indices: tuple[Any, ...],
+    fragment: Fragment,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """(thread, register of `fragment`, flat element) for every iteration; None if one lies in another thread.
+
+    Raises NotEvaluable if the indices depend on anything but the loop and serial loops of known extents.
+    """
+    valid = loop.table >= 0
+    thread, position = np.nonzero(valid)
+    env: dict[int, Any] = {
+        v.__chandle__(): x
+        for v, x in zip(loop_vars, np.unravel_index(loop.table[valid], loop.shape), strict=True)
+    }
+    names = {v.__chandle__() for i in indices if not isinstance(i, int) for v in variables(i)}
+    for handle, extent in outer.items():
+        if handle in names and handle not in env:
+            count = len(thread)
+            thread, position = np.repeat(thread, extent), np.repeat(position, extent)
+            env = {k: np.repeat(x, extent) for k, x in env.items()}
+            env[handle] = np.tile(np.arange(extent), count)
+    parts = [np.broadcast_to(np.asarray(evaluate(i, env)), thread.shape) for i in indices]
+    inside = np.ones(thread.shape, bool)
+    for part, n in zip(parts, fragment.shape, strict=True):
+        inside &= (part >= 0) & (part < n)
+    if not inside.all():
+        return None
+    element = np.ravel_multi_index(parts, fragment.shape)
+    register = np.broadcast_to(np.asarray(fragment.register(parts)), thread.shape)
+    if not (fragment.table[thread, register] == element).all():
+        return None
+    return thread, register, element
+
+
+def partition_plain(shape: tuple[int, ...], threads: int, vector: int) -> Fragment:
+    """The layout of a loop over memory alone: like `partition`, but nothing is done twice.
+
+    Of the widths up to `vector` the one with the least padding is taken, the widest of several.
+    """
+    total = int(np.prod(shape))
+    widths = [1 << k for k in reversed(range(vector.bit_length()))]
+    width = min(widths, key=lambda w: -(-total // (w * threads)) * w)
+    rest = -(-total // (width * threads))
+    digits: list[Digit] = []
+    stride = 1
+    places: list[tuple[int, Place, int]] = [
+        (width, "register", 1),
+        (threads, "thread", 1),
+        (rest, "register", width),
+    ]
+    for extent, place, place_stride in places:
+        if extent > 1:
+            digits.append(Digit(stride, extent, place, place_stride))
+            stride *= extent
+    return Fragment(shape, tuple(digits))
+
+
+def contiguous_registers(loop: Fragment) -> int:
+    """How many neighbouring elements of the last dimension lie in neighbouring registers."""
+    first = loop.digits[0] if loop.digits else None
+    if first is None or first.place != "register" or first.place_stride != 1:
+        return 1
+    return first.extent
+
+
+def reduced_dims(reduce: Reduce) -> tuple[int | None, ...]:
+    """For each dimension of the destination the dimension of the source, None where the reduced one is kept as 1."""
+    count = len(reduce.src.region)
+    if len(reduce.dst.region) == count:
+        return tuple(None if k == reduce.dim else k for k in range(count))
+    kept = [k for k in range(count) if k != reduce.dim]
+    return tuple(kept) if kept else (None,)
+
+
+def _dims(indices: tuple[Any, ...], loop_vars: tuple[ir.Var, ...]) -> tuple[int | None, ...]:
+    handles = [v.__chandle__() for v in loop_vars]
+    return tuple(
+        handles.index(i.__chandle__()) if isinstance(i, ir.Var) and i.__chandle__() in handles else None
+        for i in indices
+    )
+
+
+def _inner_loops(body: Any) -> dict[int, int]:
+    """Serial loops inside a Parallel body with constant bounds: variable -> end."""
+    found: dict[int, int] = {}
+
+    def visit(stmt: Any) -> None:
+        if isinstance(stmt, X.For):
+            low, count = constant(stmt.min), constant(stmt.extent)
+            if low is not None and count is not None:
+                found[stmt.loop_var.__chandle__()] = low + count
+        for child in children(stmt):
+            visit(child)
+
+    visit(body)
+    return found
+
+
+def _register_vector(site: _Site) -> int:
+    """Lanes worth keeping together in registers: 16 bytes of the widest fragment."""
+    bits = max(bits_of(str(u.buffer.dtype)) for u in site.uses)
+    return max(1, 128 // bits)
+
+
+def _nowhere() -> Span:
+    return Span("<kernel>", 1, 1, 1, 1)

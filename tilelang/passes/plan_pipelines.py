@@ -1,0 +1,359 @@
+"""Software pipelining: loads of later iterations run while this one computes.
+
+In:  `For` loops of kind Pipelined with `num_stages`, over statements and tile operations.
+Out: loops without pipelining. A loop with S >= 2 stages becomes
+
+         for s in 0 .. S-2:                         # prologue
+             copies of iteration s -> version s;  commit
+         for k:
+             wait until at most S-2 groups are in flight;  barrier
+             if k + S-1 < extent: copies of iteration k + S-1 -> version (k + S-1) % S
+             commit
+             the rest of the body, reading version k % S
+
+     Every tile filled by such a copy has S versions, of this loop alone. One barrier per iteration orders everything:
+     it makes the group of iteration k visible, and it comes after the last read of the version that is refilled next.
+Not: reordering anything else. A copy joins the pipeline only if it surely may run early: from global memory that the loop does
+     not write, at indices that nothing else in the body determines (scalars read from memory are replayed), filling a whole
+     shared tile that is read only after it, in the same iteration. Every other statement stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import tvm_ffi
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.ir import tile_ops
+from tilelang.ir.build import LOOP_KIND
+from tilelang.ir.tile_ops import seq
+from tilelang.ops.copy import Copy
+from tilelang.passes.accesses import Access, accesses, all_accesses
+from tilelang.passes.walk import (
+    children,
+    constant,
+    index,
+    loop_kind,
+    remake,
+    shape_of,
+    substitute,
+    variables,
+    walk,
+)
+
+STAGES = "num_stages"
+# Annotation of a pipelined loop and of its prologue: accesses to versioned tiles inside are in order already.
+SETTLED = "tl.settled"
+
+
+@dataclass(frozen=True)
+class PipelinePlan:
+    """The function without pipelined loops, and the versioned tiles by handle, for `insert_sync`."""
+
+    func: X.PrimFunc
+    versioned: frozenset[int]
+    stages: dict[int, int] = field(default_factory=dict)  # Python line of a loop -> versions it really has
+
+
+def plan_pipelines(func: X.PrimFunc, asynchronous: bool = True) -> PipelinePlan:
+    """Rewrite all pipelined loops. Without `asynchronous` they become serial loops and nothing is versioned."""
+    planner = _Planner(func, asynchronous)
+    body = planner.rewrite(func.body, inside_loop=False)
+    body = _drop_unused(body)
+    return PipelinePlan(func.with_body(body), frozenset(planner.versioned), planner.stages)
+
+
+@dataclass(eq=False)
+class _Producer:
+    """A copy that runs early: `stmt` of the body, refilling `buffer`, with scalars of the body substituted."""
+
+    stmt: Any
+    copy: Copy
+    buffer: ir.Var
+
+
+class _Planner:
+    def __init__(self, func: X.PrimFunc, asynchronous: bool) -> None:
+        self._asynchronous = asynchronous
+        self.versioned: set[int] = set()
+        self.stages: dict[int, int] = {}
+        self._viewed: set[int] = set()
+        self._producers: dict[int, list[_Producer]] = {}  # loop -> its producers
+        self._find(func.body)
+        self._keep_only_covered(func.body)
+
+    # Which copies may run early
+
+    def _find(self, stmt: Any) -> None:
+        if isinstance(stmt, X.DeclBuffer):
+            self._viewed.update(v.__chandle__() for v in variables(stmt.data))
+        for child in children(stmt):
+            self._find(child)
+        if self._asynchronous and loop_kind(stmt) == "Pipelined" and _stages(stmt) >= 2:
+            self._producers[stmt.__chandle__()] = list(_candidates(stmt))
+
+    def _keep_only_covered(self, body: Any) -> None:
+        """A tile is versioned only if each of its reads lies in a loop that fills it; repeat until nothing changes."""
+        while True:
+            bad = set(self._viewed)
+            for access, loops in _with_loops(body, ()):
+                handle = access.buffer.__chandle__()
+                filled = any(
+                    p.buffer.same_as(access.buffer) for loop in loops for p in self._producers.get(loop, ())
+                )
+                if access.mode == "read" and not filled:
+                    bad.add(handle)
+            changed = False
+            for loop, producers in self._producers.items():
+                kept = [p for p in producers if p.buffer.__chandle__() not in bad]
+                changed |= len(kept) < len(producers)
+                self._producers[loop] = kept
+            if not changed:
+                return
+
+    # The rewriting
+
+    def rewrite(self, stmt: Any, inside_loop: bool) -> Any:
+        if loop_kind(stmt) == "Pipelined":
+            return self._pipeline(stmt, inside_loop)
+        inside = inside_loop or isinstance(stmt, X.For | X.While)
+        return remake(stmt, lambda s: self.rewrite(s, inside))
+
+    def _pipeline(self, loop: X.For, inside_loop: bool) -> Any:
+        producers = self._producers.get(loop.__chandle__(), [])
+        body = self.rewrite(loop.body, True)
+        if not producers:
+            return _plain(loop, body)
+        stages = _stages(loop)
+        if loop.span is not None:
+            self.stages[int(loop.span.line)] = stages
+        versions = {p.buffer.__chandle__(): _versioned(p.buffer, stages) for p in producers}
+        self.versioned.update(v.__chandle__() for v in versions.values())
+        taken = {p.stmt.__chandle__() for p in producers}
+        rest = [s for s in _sequence(body) if s.__chandle__() not in taken]
+
+        def copies(k: Any, number: Any) -> list[Any]:
+            """The copies of iteration `k`, the `number`-th from 0."""
+            version = _modulo(number, stages)
+            return [
+                _early_copy(p, loop.loop_var, k, versions[p.buffer.__chandle__()], version) for p in producers
+            ]
+
+        at = loop.span
+        k, first = loop.loop_var, loop.min
+        number = k if constant(first) == 0 else k - first
+        step = X.Var(f"{k.name}_first", k.ty)
+        ahead = stages - 1
+        prologue_body = _when(
+            step < loop.extent, copies(first + step if constant(first) != 0 else step, step), loop, ahead
+        )
+        prologue = X.For(
+            step,
+            index(0),
+            index(ahead),
+            X.ForKind.UNROLLED,
+            seq([prologue_body, _commit(at)]),
+            annotations={LOOP_KIND: "unroll", SETTLED: True},
+            span=at,
+        )
+        issue = X.IfThenElse(number + ahead < loop.extent, seq(copies(k + ahead, number + ahead)), None, at)
+        current = _modulo(number, stages)
+        consume = [_read_version(s, versions, current) for s in rest]
+        main = X.For(
+            k,
+            first,
+            loop.extent,
+            X.ForKind.SERIAL,
+            seq([_wait(stages - 2, at), _barrier(at), issue, _commit(at), *consume]),
+            annotations={LOOP_KIND: "serial", SETTLED: True},
+            span=at,
+        )
+        allocations = [X.AllocBuffer(v, span=at) for v in versions.values()]
+        # In an outer loop the prologue refills versions that slower threads may still read.
+        before = [_barrier(at)] if inside_loop else []
+        return seq([*allocations, *before, prologue, main])
+
+
+def _candidates(loop: X.For) -> Iterator[_Producer]:
+    """Copies of the body that may run early as far as this loop alone tells."""
+    if not _unit_step(loop) or _jumps(loop.body):
+        return
+    body = _sequence(loop.body)
+    scalars: dict[ir.Var, Any] = {}
+    touched = [list(all_accesses(s)) for s in body]
+    written = {a.buffer.__chandle__() for per in touched for a in per if a.mode == "write"}
+    bound_inside = {v.__chandle__() for s in body for v in _defined(s)}
+    for at, stmt in enumerate(body):
+        if isinstance(stmt, X.Bind):
+            scalars[stmt.var] = substitute(stmt.value, scalars)
+        if not (isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.COPY)):
+            continue
+        copy = Copy.read(stmt.value)
+        src, dst = copy.src.source, copy.dst.source
+        if src.scope() != "global" or not dst.scope().startswith("shared") or not _covers(copy.dst):
+            continue
+        replayed = replace(copy, src=substitute(copy.src, scalars), dst=substitute(copy.dst, scalars))
+        mine = dst.__chandle__()
+        others = [
+            a for k, per in enumerate(touched) if k != at for a in per if a.buffer.__chandle__() == mine
+        ]
+        read_before = any(a.buffer.__chandle__() == mine for per in touched[:at] for a in per)
+        if read_before or any(a.mode == "write" for a in others):
+            continue
+        if not _stable(replayed, written - {mine}, bound_inside):
+            continue
+        yield _Producer(stmt, replayed, dst)
+
+
+def _stable(copy: Copy, written: set[int], bound_inside: set[int]) -> bool:
+    """Whether source and indices are the same however early they are read."""
+    for region in (copy.src, copy.dst):
+        if region is copy.src and region.source.__chandle__() in written:
+            return False
+        for r in region.region:
+            for var in variables(r.min):
+                handle = var.__chandle__()
+                if handle in written or handle in bound_inside:
+                    return False
+                if X.is_buffer_var(var) and var.scope() not in ("global", "local.var"):
+                    return False
+    return True
+
+
+def _defined(stmt: Any) -> Iterator[ir.Var]:
+    """Scalars that `stmt` binds and that cannot be replayed by substitution: loop variables of inner loops."""
+    if isinstance(stmt, X.For):
+        yield stmt.loop_var
+    for child in children(stmt):
+        if isinstance(child, X.Bind):
+            yield child.var
+        yield from _defined(child)
+
+
+def _with_loops(stmt: Any, loops: tuple[int, ...]) -> Iterator[tuple[Access, tuple[int, ...]]]:
+    for access in accesses(stmt):
+        yield access, loops
+    inner = (*loops, stmt.__chandle__()) if isinstance(stmt, X.For) else loops
+    for child in children(stmt):
+        yield from _with_loops(child, inner)
+
+
+def _covers(region: Any) -> bool:
+    """Whether the region is the whole buffer, of constant size."""
+    return all(
+        constant(r.min) == 0 and constant(r.extent) is not None and constant(r.extent) == constant(n)
+        for r, n in zip(region.region, region.source.shape, strict=True)
+    )
+
+
+def _versioned(buffer: ir.Var, stages: int) -> ir.Var:
+    return X.decl_buffer(
+        [stages, *shape_of(buffer)], str(buffer.dtype), str(buffer.name), scope=buffer.scope()
+    )
+
+
+def _early_copy(p: _Producer, loop_var: ir.Var, k: Any, versioned: ir.Var, version: Any) -> Any:
+    src = substitute(p.copy.src, {loop_var: k})
+    mins, extents = [version], [index(1)]
+    for r in p.copy.dst.region:
+        mins.append(r.min)
+        extents.append(r.extent)
+    dst = tile_ops.region(versioned, mins, extents)
+    return replace(p.copy, src=src, dst=dst, is_async=True, span=p.stmt.span).call()
+
+
+def _read_version(stmt: Any, versions: dict[int, ir.Var], version: Any) -> Any:
+    """`stmt` with every access to a versioned tile going to `version` of it."""
+
+    def load(e: Any) -> Any:
+        new = versions.get(e.source.__chandle__())
+        return e if new is None else X.BufferLoad(new, [version, *e.indices], e.span)
+
+    def region(e: Any) -> Any:
+        new = versions.get(e.source.__chandle__())
+        if new is None:
+            return e
+        lead = ir.Range.from_min_extent(version, index(1))
+        return X.BufferRegion(new, [lead, *e.region])
+
+    return tvm_ffi.structural_map(stmt, [(ir.TensorLoad, load), (ir.TensorRegion, region)])
+
+
+def _when(condition: Any, stmts: list[Any], loop: X.For, ahead: int) -> Any:
+    """`stmts`, under `condition` unless the loop surely has that many iterations."""
+    extent = constant(loop.extent)
+    if extent is not None and extent >= ahead:
+        return seq(stmts)
+    return X.IfThenElse(condition, seq(stmts), None, loop.span)
+
+
+def _plain(loop: X.For, body: Any) -> X.For:
+    return X.For(
+        loop.loop_var,
+        loop.min,
+        loop.extent,
+        X.ForKind.SERIAL,
+        body,
+        annotations={LOOP_KIND: "serial"},
+        step=loop.step,
+        span=loop.span,
+    )
+
+
+def _drop_unused(body: Any) -> Any:
+    """Without allocations that nothing touches any more."""
+    used = {a.buffer.__chandle__() for a in all_accesses(body)}
+
+    def mark(stmt: Any) -> None:
+        if isinstance(stmt, X.DeclBuffer):
+            used.update(v.__chandle__() for v in variables(stmt.data))
+        for child in children(stmt):
+            mark(child)
+
+    mark(body)
+
+    def drop(stmt: Any) -> Any:
+        if isinstance(stmt, X.AllocBuffer):
+            return stmt if stmt.buffer.__chandle__() in used else None
+        return remake(stmt, drop)
+
+    return drop(body)
+
+
+def _sequence(body: Any) -> list[Any]:
+    """The statements of a body, nested sequences flattened."""
+    return [s for part in body.seq for s in _sequence(part)] if isinstance(body, X.SeqStmt) else [body]
+
+
+def _jumps(stmt: Any) -> bool:
+    """Whether a `break` or `continue` stands in `stmt`: copies of iterations that never come would stay in flight."""
+    return any(isinstance(s, X.Break | X.Continue) for s in walk(stmt))
+
+
+def _stages(loop: X.For) -> int:
+    return int(loop.annotations[STAGES]) if STAGES in loop.annotations else 0
+
+
+def _unit_step(loop: X.For) -> bool:
+    return loop.step is None or constant(loop.step) == 1
+
+
+def _modulo(number: Any, stages: int) -> Any:
+    known = constant(number)
+    return index(known % stages) if known is not None else X.FloorMod(number, index(stages))
+
+
+def _barrier(at: Any) -> Any:
+    return X.Evaluate(tile_ops.call(tile_ops.SYNC, [], span=at), at)
+
+
+def _commit(at: Any) -> Any:
+    return X.Evaluate(tile_ops.call(tile_ops.ASYNC_COMMIT, [], span=at), at)
+
+
+def _wait(in_flight: int, at: Any) -> Any:
+    return X.Evaluate(tile_ops.call(tile_ops.ASYNC_WAIT, [index(in_flight)], span=at), at)

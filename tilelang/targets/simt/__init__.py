@@ -1,0 +1,1 @@
+"""What the GPU targets share: tiles spread over the threads of a block, element by element."""

@@ -1,0 +1,84 @@
+"""What lowerings on the threads of a block share: the thread number, the layouts, the registers that stand for fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm import ir, sym
+from tvm import tirx as X
+
+from tilelang.arch.target import Target
+from tilelang.layout.fragment import Fragment
+from tilelang.passes.infer_layouts import LayoutMap
+from tilelang.passes.parallel_loop import VectorWidths
+from tilelang.passes.walk import index
+
+
+@dataclass(eq=False)
+class Block:
+    """One block being lowered.
+
+    `thread` is the linear thread number, below `threads`. `outer` holds the ends of serial loops around the current
+    statement, where they are constants: handle of the variable -> end.
+    """
+
+    target: Target
+    threads: int
+    thread: Any
+    layouts: LayoutMap
+    analyzer: sym.Analyzer
+    outer: Mapping[int, int] = field(default_factory=dict)
+    workspaces: list[ir.Var] = field(default_factory=list)
+    instructions: dict[int, str] = field(default_factory=dict)
+    _registers: dict[int, ir.Var] = field(default_factory=dict)
+
+    @property
+    def widths(self) -> VectorWidths:
+        return VectorWidths(self.analyzer, self.layouts.shared)
+
+    def fragment(self, buffer: ir.Var) -> Fragment:
+        """The layout of a fragment buffer."""
+        return self.layouts.fragments[buffer.__chandle__()]
+
+    def registers(self, buffer: ir.Var) -> ir.Var:
+        """The array of each thread that holds its part of a fragment."""
+        handle = buffer.__chandle__()
+        if handle not in self._registers:
+            count = self.fragment(buffer).registers
+            self._registers[handle] = local(str(buffer.name), str(buffer.dtype), count)
+        return self._registers[handle]
+
+    def workspace(self, name: str, dtype: str, count: int) -> ir.Var:
+        """Shared memory for the inside of one operation; allocated at the top of the block."""
+        buffer = X.decl_buffer((count,), dtype, name, scope="shared")
+        self.workspaces.append(buffer)
+        return buffer
+
+    def bind(self, var: ir.Var, extent: int) -> None:
+        """`var` runs from 0 to `extent` - 1."""
+        self.analyzer.bind(var, ir.Range.from_min_extent(index(0), index(extent)), True)
+
+    def simplify(self, value: Any) -> Any:
+        return self.analyzer.simplify(value) if isinstance(value, ir.Expr) else index(value)
+
+    def note_instruction(self, span: Any, text: str) -> None:
+        """Remember which instruction a Python line became, for hovers."""
+        if span is not None:
+            self.instructions[int(span.line)] = text
+
+
+def local(name: str, dtype: str, count: int) -> ir.Var:
+    """A register array of each thread."""
+    return X.decl_buffer((count,), dtype, name, scope="local")
+
+
+def unrolled(var: ir.Var, extent: int, body: Any, span: Any) -> Any:
+    """`for var in 0..extent` fully unrolled; just the body where it runs once (`var` must then be replaced by 0)."""
+    return X.For(var, index(0), index(extent), X.ForKind.UNROLLED, body, span=span)
+
+
+def ramp(base: Any, lanes: int) -> Any:
+    """`base, base + 1, ...`: an access to `lanes` neighbouring elements at once."""
+    return X.Ramp(index(base), index(1), lanes)

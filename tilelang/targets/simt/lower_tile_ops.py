@@ -1,0 +1,214 @@
+"""Tile function -> thread-level function: every tile operation and Parallel loop becomes what one thread does.
+
+In:  a function whose elementwise work is Parallel loops with guarded accesses, and its LayoutMap.
+Out: statements for one thread. Fragments are register arrays; shared and global buffers keep their shapes (see `flatten`). A
+     store to memory outside Parallel loops that is the same for all threads is done by the first.
+Not: barriers (see `insert_sync`); what an operation becomes is said by its file in `ops/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, sym
+from tvm import tirx as X
+
+from tilelang.arch.target import Target
+from tilelang.ir.tile_ops import seq
+from tilelang.passes.infer_layouts import LayoutMap
+from tilelang.passes.parallel_loop import ParallelLoop, in_memory, parallel_loop
+from tilelang.passes.walk import (
+    FRAGMENT,
+    constant,
+    index,
+    loop_kind,
+    map_operands,
+    remake,
+    uses,
+    walk,
+)
+from tilelang.targets.simt.block import Block
+from tilelang.targets.simt.ops.copy import ASYNC
+from tilelang.targets.simt.ops.parallel import lower_parallel
+
+LowerOp = Callable[
+    [Any, Block], Any
+]  # the Evaluate statement of a `tl.*` call -> statement, None to leave it out
+
+
+@dataclass(frozen=True)
+class TargetOps:
+    """How a target lowers tile operations: `tl.*` name -> function. `async_copy` may decline a loop by None."""
+
+    calls: Mapping[str, LowerOp]
+    async_copy: Callable[[ParallelLoop, Block], Any | None] | None = None
+
+
+@dataclass(frozen=True)
+class ThreadFunction:
+    """The thread-level function, and what the operations chose, by Python line."""
+
+    func: X.PrimFunc
+    instructions: Mapping[int, str]
+
+
+def lower_tile_ops(
+    func: X.PrimFunc, layouts: LayoutMap, threads: int, target: Target, ops: TargetOps
+) -> ThreadFunction:
+    """Apply the pass for blocks of `threads`."""
+    lowering = _Lowering(func, layouts, threads, target, ops)
+    body = lowering.statement(func.body)
+    return ThreadFunction(func.with_body(body), lowering.block.instructions)
+
+
+class _Lowering:
+    def __init__(
+        self, func: X.PrimFunc, layouts: LayoutMap, threads: int, target: Target, ops: TargetOps
+    ) -> None:
+        analyzer = sym.Analyzer()
+        thread = _linear_thread(func.body)
+        self.block = Block(target, threads, thread, layouts, analyzer)
+        self._ops = ops
+        self._private = _thread_dependent(func.body)
+        self._divergent = 0  # conditions around the statement that differ between threads
+
+    def statement(self, stmt: Any) -> Any:
+        if isinstance(stmt, X.AttrStmt):
+            return self._attribute(stmt)
+        if isinstance(stmt, X.AllocBuffer):
+            return self._allocation(stmt)
+        if isinstance(stmt, X.For):
+            return self._loop(stmt)
+        if isinstance(stmt, X.Evaluate):
+            return self._evaluate(stmt)
+        if isinstance(stmt, X.BufferStore):
+            return self._store(stmt)
+        if isinstance(stmt, X.Bind):
+            return X.Bind(stmt.var, self._expression(stmt.value), stmt.span)
+        if isinstance(stmt, X.IfThenElse | X.While):
+            return self._condition(stmt)
+        return remake(stmt, self.statement)
+
+    def _attribute(self, stmt: X.AttrStmt) -> Any:
+        if stmt.attr_key == "thread_extent":
+            self.block.analyzer.bind(stmt.node.var, ir.Range.from_min_extent(index(0), stmt.value), True)
+        body = self.statement(stmt.body)
+        innermost = not any(isinstance(s, X.AttrStmt) for s in walk(stmt.body))
+        if innermost and self.block.workspaces:
+            body = seq([*(X.AllocBuffer(w, span=stmt.span) for w in self.block.workspaces), *_parts(body)])
+        return X.AttrStmt(stmt.node, stmt.attr_key, stmt.value, body, stmt.span)
+
+    def _allocation(self, stmt: X.AllocBuffer) -> Any:
+        if stmt.buffer.scope() != FRAGMENT:
+            return stmt
+        if stmt.buffer.__chandle__() not in self.block.layouts.fragments:
+            return None  # never touched
+        return X.AllocBuffer(self.block.registers(stmt.buffer), span=stmt.span)
+
+    def _loop(self, stmt: X.For) -> Any:
+        if loop_kind(stmt) == "Parallel":
+            loop = parallel_loop(stmt)
+            if self._ops.async_copy is not None and loop.note(ASYNC, False):
+                lowered = self._ops.async_copy(loop, self.block)
+                if lowered is not None:
+                    return lowered
+            return lower_parallel(loop, self.block)
+        self.block.analyzer.bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, stmt.extent), True)
+        low, count = constant(stmt.min), constant(stmt.extent)
+        outer = self.block.outer
+        if low is not None and count is not None:
+            self.block.outer = {**outer, stmt.loop_var.__chandle__(): low + count}
+        divergent = uses(stmt.min, self._private) or uses(stmt.extent, self._private)
+        self._divergent += divergent
+        body = self.statement(stmt.body)
+        self._divergent -= divergent
+        self.block.outer = outer
+        kind = stmt.kind if int(stmt.kind) == X.ForKind.UNROLLED else X.ForKind.SERIAL
+        bounds = [self._expression(stmt.min), self._expression(stmt.extent)]
+        notes = dict(stmt.annotations.items())
+        return X.For(
+            stmt.loop_var, *bounds, kind, seq([body]), annotations=notes, step=stmt.step, span=stmt.span
+        )
+
+    def _evaluate(self, stmt: X.Evaluate) -> Any:
+        call = stmt.value
+        if isinstance(call, ir.Call) and isinstance(call.op, ir.Op) and call.op.name in self._ops.calls:
+            return self._ops.calls[call.op.name](stmt, self.block)
+        return X.Evaluate(self._expression(call), stmt.span)
+
+    def _condition(self, stmt: Any) -> Any:
+        condition = self._expression(stmt.condition)
+        divergent = uses(stmt.condition, self._private)
+        self._divergent += divergent
+        if isinstance(stmt, X.While):
+            result: Any = X.While(condition, seq([self.statement(stmt.body)]), stmt.span)
+        else:
+            orelse = self.statement(stmt.else_case) if stmt.else_case is not None else None
+            result = X.IfThenElse(condition, seq([self.statement(stmt.then_case)]), orelse, stmt.span)
+        self._divergent -= divergent
+        return result
+
+    def _store(self, stmt: X.BufferStore) -> Any:
+        value = self._expression(stmt.value)
+        if stmt.buffer.scope() == FRAGMENT:
+            register = self.block.fragment(stmt.buffer).register([self._expression(i) for i in stmt.indices])
+            return X.BufferStore(self.block.registers(stmt.buffer), value, [index(register)], stmt.span)
+        store = X.BufferStore(stmt.buffer, value, [self._expression(i) for i in stmt.indices], stmt.span)
+        private = self._divergent or uses(stmt.value, self._private)
+        private = private or any(uses(i, self._private) for i in stmt.indices)
+        if not in_memory(stmt.buffer) or private:
+            return store
+        return X.IfThenElse(X.EQ(self.block.thread, index(0)), store, None, stmt.span)
+
+    def _expression(self, expr: Any) -> Any:
+        """Fragments outside Parallel loops are held whole by every thread."""
+        if isinstance(expr, ir.TensorLoad) and expr.source.scope() == FRAGMENT:
+            register = self.block.fragment(expr.source).register([self._expression(i) for i in expr.indices])
+            return X.BufferLoad(self.block.registers(expr.source), [index(register)], expr.span)
+        return map_operands(expr, self._expression)
+
+
+def _linear_thread(body: Any) -> Any:
+    """The thread's number in its block: x first."""
+    found: dict[str, tuple[Any, int]] = {}
+    for stmt in walk(body):
+        if isinstance(stmt, X.AttrStmt) and str(stmt.node.thread_tag).startswith("threadIdx"):
+            found[str(stmt.node.thread_tag)] = (stmt.node.var, int(stmt.value))
+    thread: Any = index(0)
+    scale = 1
+    for axis in "xyz":
+        if f"threadIdx.{axis}" in found:
+            var, extent = found[f"threadIdx.{axis}"]
+            thread = var if scale == 1 else thread + var * scale
+            scale *= extent
+    return thread
+
+
+def _thread_dependent(body: Any) -> set[int]:
+    """Handles of thread variables, and of private arrays and scalars whose contents may differ between threads."""
+    found = {
+        s.node.var.__chandle__()
+        for s in walk(body)
+        if isinstance(s, X.AttrStmt) and str(s.node.thread_tag).startswith("threadIdx")
+    }
+    grown = True
+    while grown:
+        grown = False
+        for stmt in walk(body):
+            target = None
+            if isinstance(stmt, X.BufferStore) and stmt.buffer.scope() in ("local", "local.var"):
+                target, sources = stmt.buffer, [stmt.value, *stmt.indices]
+            elif isinstance(stmt, X.Bind):
+                target, sources = stmt.var, [stmt.value]
+            if target is None or target.__chandle__() in found:
+                continue
+            if any(uses(s, found) for s in sources):
+                found.add(target.__chandle__())
+                grown = True
+    return found
+
+
+def _parts(stmt: Any) -> list[Any]:
+    return list(stmt.seq) if isinstance(stmt, X.SeqStmt) else [stmt]

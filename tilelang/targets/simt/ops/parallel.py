@@ -1,0 +1,436 @@
+"""A Parallel loop on the threads of a block: each thread runs its iterations, unrolled, with wide memory accesses.
+
+The loop's Fragment gives the iterations of a thread, `(i, j) = layout.indices(thread, r)`. Groups of iterations that are
+neighbours in memory are done together: wide loads into small arrays, arithmetic lane by lane, a wide store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.ir.tile_ops import seq
+from tilelang.layout.fragment import Fragment
+from tilelang.passes.evaluate import NotEvaluable
+from tilelang.passes.guard_bounds import conjunction
+from tilelang.passes.infer_layouts import contiguous_registers, owned_registers
+from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory
+from tilelang.passes.walk import FRAGMENT, constant, index, map_operands, remake, variables, walk
+from tilelang.targets.simt.block import Block, local, ramp, unrolled
+from tilelang.targets.simt.ops.registers import Radix, fit_digits
+
+
+def lower_parallel(loop: ParallelLoop, block: Block) -> Any:
+    """The statement that each thread of the block runs for its part of `loop`."""
+    if loop.shape is None:
+        return _strided(loop, block)
+    return _Lowering(loop, block).run()
+
+
+def _strided(loop: ParallelLoop, block: Block) -> Any:
+    """Extents known only at run time: threads take turns, one element each. Such a loop touches memory only."""
+    total: Any = index(1)
+    for extent in loop.extents:
+        total = total * index(extent)
+    total = block.simplify(total)
+    turn = X.Var("turn", "int32")
+    flat = turn * block.threads + block.thread
+    values: dict[int, Any] = {}
+    rest = flat
+    for var, extent in reversed(list(zip(loop.vars, loop.extents, strict=True))):
+        values[var.__chandle__()] = rest % index(extent) if var is not loop.vars[0] else rest
+        rest = rest // index(extent)
+    body = _replace(loop.body, values)
+    guarded = X.IfThenElse(flat < total, body, None, loop.span)
+    count = (total + (block.threads - 1)) // block.threads
+    return X.For(turn, index(0), block.simplify(count), X.ForKind.SERIAL, guarded, span=loop.span)
+
+
+class _Lowering:
+    def __init__(self, loop: ParallelLoop, block: Block) -> None:
+        self.loop, self.block = loop, block
+        self.layout: Fragment = block.layouts.loops[loop.stmt.__chandle__()]
+        self.widths = block.widths
+        self.inner = loop.vars[-1]
+        self.access = {a.element.__chandle__(): a for a in loop.accesses}
+        self.lanes = self._choose_lanes()
+        self.group = X.Var("r", "int32")
+        self.count = self.layout.registers // self.lanes
+        block.bind(self.group, self.count)
+        position: Any = self.group if self.lanes == 1 else self.group * self.lanes
+        self.position = index(0) if self.count == 1 else position
+        self.at: dict[int, Any] = {
+            v.__chandle__(): block.simplify(i)
+            for v, i in zip(loop.vars, self.layout.indices(block.thread, self.position), strict=True)
+        }
+        self._tables: dict[tuple[int, str], tuple[np.ndarray, np.ndarray, list[Radix]]] = {}
+
+    def run(self) -> Any:
+        body = self._vector(self.loop.body) if self.lanes > 1 else self._scalar(self.loop.body, None)
+        guard = self._inside()
+        if guard is not None:
+            body = X.IfThenElse(guard, body, None, self.loop.span)
+        return body if self.count == 1 else unrolled(self.group, self.count, body, self.loop.span)
+
+    # How many iterations at once
+
+    def _choose_lanes(self) -> int:
+        neighbours = contiguous_registers(self.layout)
+        lanes = 1
+        while neighbours % (lanes * 2) == 0:
+            lanes *= 2
+        widest = max(
+            (self.widths.access(self.loop, a) for a in self.loop.accesses if in_memory(a.buffer)), default=1
+        )
+        lanes = min(lanes, widest)
+        if not _independent(self.loop.body):
+            return 1
+        while lanes > 1 and not self._whole_groups(lanes):
+            lanes //= 2
+        return lanes
+
+    def _whole_groups(self, lanes: int) -> bool:
+        """Whether a group lies inside the loop or outside as a whole."""
+        if self.layout.exact:
+            return True
+        if self.layout.by_dimension() is None:
+            return int(np.prod(self.layout.shape)) % lanes == 0
+        return self.layout.shape[-1] % lanes == 0
+
+    def _inside(self) -> Any | None:
+        """The condition that this position is an iteration at all; None if it always is."""
+        layout = self.layout
+        if layout.exact:
+            return None
+        conditions = []
+        for v, n in zip(self.loop.vars, layout.shape, strict=True):
+            value = self.at[v.__chandle__()]
+            if not self.block.analyzer.can_prove(value < n):
+                conditions.append(value < n)
+        return conjunction(conditions) if conditions else None
+
+    # One iteration at a time
+
+    def _scalar(self, stmt: Any, lane: Any) -> Any:
+        """`stmt` for the iteration `lane` after the group's first."""
+        if isinstance(stmt, X.BufferStore):
+            value = self._expression(stmt.value, lane)
+            if stmt.buffer.scope() == FRAGMENT:
+                register = self._register(stmt.buffer, tuple(stmt.indices), lane)
+                return X.BufferStore(self.block.registers(stmt.buffer), value, [register], stmt.span)
+            indices = [self._expression(i, lane) for i in stmt.indices]
+            return self._once(X.BufferStore(stmt.buffer, value, indices, stmt.span))
+        if isinstance(stmt, X.IfThenElse):
+            condition = self.block.simplify(self._expression(stmt.condition, lane))
+            if constant(condition) == 1:
+                return self._scalar(stmt.then_case, lane)
+            orelse = self._scalar(stmt.else_case, lane) if stmt.else_case is not None else None
+            return X.IfThenElse(condition, self._scalar(stmt.then_case, lane), orelse, stmt.span)
+        if isinstance(stmt, X.Bind):
+            return X.Bind(stmt.var, self._expression(stmt.value, lane), stmt.span)
+        if isinstance(stmt, X.Evaluate):
+            return self._once(X.Evaluate(self._expression(stmt.value, lane), stmt.span))
+        if isinstance(stmt, X.While):
+            return X.While(self._expression(stmt.condition, lane), self._scalar(stmt.body, lane), stmt.span)
+        if isinstance(stmt, X.For):
+            body = self._scalar(stmt.body, lane)
+            bounds = [self._expression(e, lane) for e in (stmt.min, stmt.extent)]
+            return X.For(stmt.loop_var, *bounds, _inner_kind(stmt), body, step=stmt.step, span=stmt.span)
+        return remake(stmt, lambda s: self._scalar(s, lane))
+
+    def _once(self, stmt: Any) -> Any:
+        """A store to memory is done by the first of the threads that run the same iteration."""
+        in_registers = isinstance(stmt, X.BufferStore) and not in_memory(stmt.buffer)
+        if self.layout.replicas == 1 or in_registers:
+            return stmt
+        condition = first_replica(self.layout, self.block)
+        return stmt if condition is None else X.IfThenElse(condition, stmt, None, stmt.span)
+
+    def _expression(self, expr: Any, lane: Any) -> Any:
+        """`expr` in terms of thread, group and lane."""
+        if isinstance(expr, ir.Var):
+            value = self.at.get(expr.__chandle__())
+            if value is None:
+                return expr
+            return value if lane is None or not expr.same_as(self.inner) else value + lane
+        if isinstance(expr, ir.TensorLoad) and expr.source.scope() == FRAGMENT:
+            register = self._register(expr.source, tuple(expr.indices), lane)
+            return X.BufferLoad(self.block.registers(expr.source), [register], expr.span)
+        if isinstance(expr, ir.TensorLoad):
+            indices = [self.block.simplify(self._expression(i, lane)) for i in expr.indices]
+            return X.BufferLoad(expr.source, indices, expr.span)
+        if isinstance(expr, ir.Call) and expr.op.name == "tirx.if_then_else":
+            condition, yes, no = (self._expression(a, lane) for a in expr.args)
+            condition = self.block.simplify(condition)
+            return yes if constant(condition) == 1 else X.if_then_else(condition, yes, no)
+        return map_operands(expr, lambda e: self._expression(e, lane))
+
+    # Registers of fragments
+
+    def _register(self, buffer: ir.Var, indices: tuple[Any, ...], lane: Any) -> Any:
+        """The register that holds `buffer[indices]` in this iteration."""
+        fragment = self.block.fragment(buffer)
+        if fragment.replicas == fragment.threads:
+            return self.block.simplify(fragment.register([self._expression(i, lane) for i in indices]))
+        table, valid, radices = self._table(buffer, indices, fragment)
+        position = self.position if lane is None else self.position + lane
+        found = fit_digits(table, valid, [Radix(position, self.layout.registers), *radices])
+        if found is None:
+            raise NotEvaluable(f"the registers of {buffer.name} follow no pattern in this loop")
+        return self.block.simplify(found)
+
+    def _table(
+        self, buffer: ir.Var, indices: tuple[Any, ...], fragment: Fragment
+    ) -> tuple[np.ndarray, np.ndarray, list[Radix]]:
+        """[register of the loop, serial variables...] -> register of `buffer`, the same for all threads."""
+        key = (buffer.__chandle__(), str(indices))
+        if key in self._tables:
+            return self._tables[key]
+        serial = _serial_variables(indices, self.block.outer | _ends(self.loop.body), self.loop)
+        outer = {v.__chandle__(): n for v, n in serial}
+        held = owned_registers(self.layout, self.loop.vars, outer, indices, fragment)
+        if held is None:
+            raise NotEvaluable(f"{buffer.name} lies in other threads")
+        shape = (self.layout.registers, *(n for _, n in serial))
+        _, position = np.nonzero(self.layout.table >= 0)
+        steps = int(np.prod(shape[1:]))
+        at = np.repeat(position, steps) * steps + np.tile(np.arange(steps), len(position))
+        table, valid = np.zeros(shape, int), np.zeros(shape, bool)
+        table.flat[at] = held[1]
+        valid.flat[at] = True
+        if not (table.flat[at] == held[1]).all():
+            raise NotEvaluable(f"the register of {buffer.name} depends on the thread")
+        self._tables[key] = (table, valid, [Radix(v, n) for v, n in serial])
+        return self._tables[key]
+
+    def _neighbouring(self, buffer: ir.Var, indices: tuple[Any, ...]) -> bool:
+        """Whether the lanes of every group are consecutive, aligned registers of `buffer`."""
+        fragment = self.block.fragment(buffer)
+        if fragment.replicas == fragment.threads:
+            return False
+        table, valid, radices = self._table(buffer, indices, fragment)
+        if radices or not valid.all():
+            return False
+        groups = table.reshape(-1, self.lanes)
+        return bool((np.diff(groups, axis=1) == 1).all() and (groups[:, 0] % self.lanes == 0).all())
+
+    # Several iterations at once
+
+    def _vector(self, stmt: Any) -> Any:
+        if isinstance(stmt, X.SeqStmt):
+            return seq([self._vector(s) for s in stmt.seq])
+        uniform = isinstance(stmt, X.IfThenElse) and self.widths.uniform(
+            stmt.condition, self.inner, self.lanes
+        )
+        if isinstance(stmt, X.IfThenElse) and uniform:
+            condition = self.block.simplify(self._expression(stmt.condition, None))
+            if constant(condition) == 1:
+                return self._vector(stmt.then_case)
+            orelse = self._vector(stmt.else_case) if stmt.else_case is not None else None
+            return X.IfThenElse(condition, self._vector(stmt.then_case), orelse, stmt.span)
+        if isinstance(stmt, X.BufferStore):
+            return self._vector_store(stmt)
+        return self._each_lane(lambda lane: self._scalar(stmt, lane), stmt.span)
+
+    def _each_lane(self, body: Any, span: Any) -> Any:
+        lane = X.Var("v", "int32")
+        self.block.bind(lane, self.lanes)
+        return unrolled(lane, self.lanes, body(lane), span)
+
+    def _vector_store(self, store: X.BufferStore) -> Any:
+        moved = self._move(store)
+        if moved is not None:
+            return moved
+        before: list[Any] = []
+        value = self._hoist(store.value, before, False)
+        target, buffer = self._wide_target(store), store.buffer
+        if target is None:
+            finish = self._each_lane(lambda lane: self._store_lane(store, value, lane), store.span)
+            return seq([*before, finish])
+        result = local(f"{buffer.name}_vec", str(buffer.dtype), self.lanes)
+
+        def lane_body(lane: Any) -> Any:
+            return X.BufferStore(result, self._expression(value, lane), [lane], store.span)
+
+        wide = X.BufferStore(buffer, X.BufferLoad(result, [ramp(0, self.lanes)]), target, store.span)
+        return seq(
+            [
+                *before,
+                X.AllocBuffer(result, span=store.span),
+                self._each_lane(lane_body, store.span),
+                self._once(wide),
+            ]
+        )
+
+    def _store_lane(self, store: X.BufferStore, value: Any, lane: Any) -> Any:
+        return self._scalar(X.BufferStore(store.buffer, value, list(store.indices), store.span), lane)
+
+    def _wide_target(self, store: X.BufferStore) -> list[Any] | None:
+        """Indices of a wide store to memory; None if it must be done lane by lane."""
+        access = self.access.get(store.__chandle__())
+        if access is None or not in_memory(store.buffer):
+            return None
+        return self._wide_indices(access)
+
+    def _wide_indices(self, access: LoopAccess) -> list[Any] | None:
+        if self.widths.access(self.loop, access) < self.lanes:
+            return None
+        indices = [self.block.simplify(self._expression(i, None)) for i in access.indices]
+        return [*indices[:-1], ramp(indices[-1], self.lanes)]
+
+    def _move(self, store: X.BufferStore) -> Any | None:
+        """A store that only moves data, as one wide access on both sides; None if it is more than that."""
+        load, condition = _guarded_load(store.value)
+        if load is None or str(load.source.dtype) != str(store.buffer.dtype):
+            return None
+        if condition is not None and not self.widths.uniform(condition, self.inner, self.lanes):
+            return None
+        target, source = self._wide_side(store, store.buffer), self._wide_side(load, load.source)
+        if target is None or source is None:
+            return None
+        wide = X.BufferStore(target[0], X.BufferLoad(source[0], source[1]), target[1], store.span)
+        if condition is None:
+            return self._once(wide)
+        condition = self.block.simplify(self._expression(condition, None))
+        if constant(condition) == 1:
+            return self._once(wide)
+        zero = X.Broadcast(X.const(0, str(store.buffer.dtype)), self.lanes)
+        zeros = X.BufferStore(target[0], zero, target[1], store.span)
+        return self._once(X.IfThenElse(condition, wide, zeros, store.span))
+
+    def _wide_side(self, element: Any, buffer: ir.Var) -> tuple[ir.Var, list[Any]] | None:
+        """Buffer and index of one side of a move."""
+        if buffer.scope() == FRAGMENT:
+            indices = tuple(element.indices)
+            if not self._neighbouring(buffer, indices):
+                return None
+            return self.block.registers(buffer), [ramp(self._register(buffer, indices, None), self.lanes)]
+        access = self.access.get(element.__chandle__())
+        if access is None or not in_memory(buffer):
+            return None
+        indices = self._wide_indices(access)
+        return None if indices is None else (buffer, indices)
+
+    def _hoist(self, expr: Any, before: list[Any], conditional: bool) -> Any:
+        """`expr` with wide loads from memory done before, into arrays indexed by the lane.
+
+        A load under a condition of the author's stays where it is: it may be illegal without the condition.
+        """
+        load, condition = _guarded_load(expr)
+        if load is not None and not conditional:
+            array = self._wide_load(load, condition, before)
+            if array is not None:
+                return X.BufferLoad(array, [self.inner - self._first()])
+        if isinstance(expr, ir.TensorLoad) or not isinstance(expr, ir.Expr):
+            return expr
+        if isinstance(expr, ir.Call) and expr.op.name == "tirx.if_then_else":
+            first, yes, no = expr.args
+            first = self._hoist(first, before, conditional)
+            return X.if_then_else(first, self._hoist(yes, before, True), self._hoist(no, before, True))
+        if isinstance(expr, X.And | X.Or):
+            return type(expr)(self._hoist(expr.a, before, conditional), self._hoist(expr.b, before, True))
+        return map_operands(expr, lambda e: self._hoist(e, before, conditional))
+
+    def _first(self) -> Any:
+        """The group's first value of the innermost variable."""
+        return self.at[self.inner.__chandle__()]
+
+    def _wide_load(self, load: Any, condition: Any, before: list[Any]) -> ir.Var | None:
+        access = self.access.get(load.__chandle__())
+        if access is None or not in_memory(load.source):
+            return None
+        if condition is not None and not self.widths.uniform(condition, self.inner, self.lanes):
+            return None
+        indices = self._wide_indices(access)
+        if indices is None:
+            return None
+        buffer = load.source
+        array = local(f"{buffer.name}_vec", str(buffer.dtype), self.lanes)
+        whole = [ramp(0, self.lanes)]
+        fill = X.BufferStore(array, X.BufferLoad(buffer, indices), whole, self.loop.span)
+        if condition is not None:
+            condition = self.block.simplify(self._expression(condition, None))
+            zero = X.Broadcast(X.const(0, str(buffer.dtype)), self.lanes)
+            zeros = X.BufferStore(array, zero, whole, self.loop.span)
+            if constant(condition) != 1:
+                fill = X.IfThenElse(condition, fill, zeros, self.loop.span)
+        before += [X.AllocBuffer(array, span=self.loop.span), fill]
+        return array
+
+
+def first_replica(layout: Fragment, block: Block) -> Any | None:
+    """The condition that this thread is the first of those that hold the same elements; None if it is alone."""
+    if layout.replicas == 1:
+        return None
+    if len(layout.replicate) == 1:
+        replica = layout.replicate[0]
+        if replica.stride * replica.extent == layout.threads:
+            return block.simplify(block.thread < replica.stride)
+    conditions = []
+    for r in layout.replicate:
+        if r.extent > 1:
+            digit = block.thread // r.stride
+            digit = digit if r.stride * r.extent == layout.threads else digit % r.extent
+            conditions.append(block.simplify(X.EQ(digit, index(0))))
+    return conjunction(conditions)
+
+
+def _guarded_load(expr: Any) -> tuple[Any, Any]:
+    """(load, condition) of a load that stands alone, or of `if_then_else(condition, load, 0)`; (None, None) else."""
+    if isinstance(expr, ir.TensorLoad):
+        return expr, None
+    if isinstance(expr, ir.Call) and expr.op.name == "tirx.if_then_else":
+        condition, yes, no = expr.args
+        zero = isinstance(no, X.IntImm | X.FloatImm) and no.value == 0
+        if isinstance(yes, ir.TensorLoad) and zero:
+            return yes, condition
+    return None, None
+
+
+def _independent(body: Any) -> bool:
+    """Whether groups of iterations may be interleaved statement by statement: nothing private to one is kept."""
+    for stmt in walk(body):
+        if isinstance(stmt, X.Bind | X.AllocBuffer | X.While | X.Break | X.Continue):
+            return False
+        if isinstance(stmt, X.BufferStore) and stmt.buffer.scope() in ("local", "local.var"):
+            return False
+    return True
+
+
+def _ends(body: Any) -> dict[int, int]:
+    """Serial loops of constant bounds in `body`: variable -> end."""
+    found = {}
+    for stmt in walk(body):
+        if isinstance(stmt, X.For):
+            low, count = constant(stmt.min), constant(stmt.extent)
+            if low is not None and count is not None:
+                found[stmt.loop_var.__chandle__()] = low + count
+    return found
+
+
+def _serial_variables(
+    indices: tuple[Any, ...], ends: Mapping[int, int], loop: ParallelLoop
+) -> list[tuple[ir.Var, int]]:
+    own = {v.__chandle__() for v in loop.vars}
+    found: dict[int, tuple[ir.Var, int]] = {}
+    for i in indices:
+        for v in variables(i):
+            handle = v.__chandle__()
+            if handle in ends and handle not in own:
+                found[handle] = (v, ends[handle])
+    return list(found.values())
+
+
+def _inner_kind(stmt: X.For) -> Any:
+    return X.ForKind.UNROLLED if int(stmt.kind) == X.ForKind.UNROLLED else X.ForKind.SERIAL
+
+
+def _replace(stmt: Any, values: Mapping[int, Any]) -> Any:
+    """`stmt` with loop variables replaced, nothing else."""
+    import tvm_ffi
+
+    return tvm_ffi.structural_map(stmt, (ir.Var, lambda v: values.get(v.__chandle__(), v)))
