@@ -214,7 +214,7 @@ class Fragment:
         replicas += [
             Replica(d.extent, d.place_stride) for at, _, d, _ in split if at == dim and d.place == "thread"
         ]
-        return _from_split(shape, [(at - (at > dim), s, d) for at, s, d, _ in split if at != dim], replicas)
+        return from_split(shape, [(at - (at > dim), s, d) for at, s, d, _ in split if at != dim], replicas)
 
     def select(self, dims: Sequence[int | None], extents: Sequence[int] | None = None) -> Fragment | None:
         """The layout of a tile whose dimension k is this one's dimension `dims[k]` (None: extent 1), the
@@ -240,7 +240,7 @@ class Fragment:
             if dim not in at and d.place == "thread"
         ]
         kept = [(at[dim], s, d) for dim, s, d, _ in split if dim in at]
-        return _from_split(shape, kept, replicas)
+        return from_split(shape, kept, replicas)
 
     def _dim_positions(self, dim: int) -> int:
         split = self.by_dimension() or []
@@ -343,7 +343,7 @@ def _build(
     return Fragment(shape, tuple(digits), replicate, padded)
 
 
-def _from_split(
+def from_split(
     shape: tuple[int, ...],
     split: Sequence[tuple[int, int, Digit]],
     replicas: Sequence[Replica],
