@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -13,6 +15,8 @@ from tests.editors.conftest import RIGHT, WRONG, require
 from tests.editors.editor_rig import VSCodeRig, find_vscode
 from tests.editors.vscode_session import Session, build_extension, npm_run, pack, vscode
 
+# Line decorations of extensions; ours are the only ones.
+LINKED = ".view-overlays .cdr[class*='ced-']"
 MESSAGE = ".notification-list-item-message"
 
 pytestmark = [pytest.mark.editor, pytest.mark.slow]
@@ -127,7 +131,7 @@ def test_preview_opens_beside_and_follows_the_cursor(window: Session, quickstart
     window.until("visible preview", lambda: "tilelang-cuda" in columns(window))
     assert columns(window) == {"file": 1, "tilelang-cuda": 2}
     window.ask("cursor", path=quickstart, line=line_of(quickstart, "T.gemm("))
-    window.until("linked lines", lambda: window.drive("count", selector=".view-overlays .cdr[class*='ced-']"))
+    window.until("linked lines", lambda: window.drive("count", selector=LINKED))
 
 
 def test_preview_follows_an_edit(window: Session, quickstart: str) -> None:
@@ -190,6 +194,56 @@ def test_the_python_extension_gives_the_interpreter(
         session.until("error", lambda: errors(session, path))
         started = f"starting {sys.executable} -m tilelang_lsp.server"
         session.until("log of the start", lambda: started in session.server_log())
+
+
+def test_an_untrusted_workspace_starts_nothing_of_its_own(
+    rig: VSCodeRig,
+    extensions: list[Path],
+    workspace: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Its kernels are analysed, but its settings choose no program, and a run is refused with the reason."""
+    folder = tmp_path_factory.mktemp("untrusted")
+    mark, program, project = folder / "was-here", folder / "program", folder / "project"
+    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    program.chmod(0o755)
+    (project / ".vscode").mkdir(parents=True)
+    evil = {"tilelang.path": str(program), "tilelang.interpreter": str(program)}
+    (project / ".vscode" / "settings.json").write_text(json.dumps(evil))
+    path = project / "mistake.py"
+    path.write_text((workspace / "mistake.py").read_text())
+    settings = {"tilelang.interpreter": sys.executable}
+    with vscode(rig, folder / "vscode", project, extensions, settings, trusted=False) as session:
+        assert session.ask("trusted") is False
+        session.ask("open", path=str(path))
+        session.until("error", lambda: errors(session, str(path)))
+        run = {"uri": path.as_uri(), "kernel": "matmul_relu"}
+        result = session.ask("execute", command="tilelang.runAndAssert", args=[run])
+        assert "not trusted" in result["error"]
+        session.drive("wait", selector=MESSAGE, text="not trusted")
+    assert not mark.exists()
+
+
+def test_the_whole_scene(window: Session, quickstart: str, tmp_path: Path) -> None:
+    """Lenses, hints, hover, and the preview with the lines of one statement marked, all on one screen.
+
+    TILELANG_SCREENSHOT=docs/images/vscode.png renews the picture of the README.
+    """
+    window.ask("execute", command="workbench.action.closeSidebar")
+    window.ask(
+        "execute", command="tilelang.preview", args=preview_lens(window, quickstart, "cuda")["arguments"]
+    )
+    window.until("preview", lambda: "tilelang-cuda" in columns(window))
+    window.ask("cursor", path=quickstart, line=line_of(quickstart, "T.gemm("))
+    window.until("linked lines", lambda: window.drive("count", selector=LINKED))
+    window.drive("wait", selector=".codelens-decoration a", text="preview CUDA")
+    window.drive("point", text="B_shared")
+    window.drive("wait", selector=".monaco-hover .hover-contents", text="float16")
+    picture = Path(os.environ.get("TILELANG_SCREENSHOT") or tmp_path / "vscode.png")
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    window.drive("screenshot", path=str(picture.resolve()))
+    assert 20_000 < picture.stat().st_size < 300 * 1024
+    window.drive("aside")
 
 
 def columns(window: Session) -> dict[str, int]:

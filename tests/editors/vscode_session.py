@@ -109,6 +109,7 @@ def vscode(
     extensions: list[Path],
     settings: Mapping[str, Any],
     environment: Mapping[str, str] | None = None,
+    trusted: bool = True,
 ) -> Iterator[Session]:
     """Opens `workspace` with the extensions installed. `folder` takes profile and logs and must be new."""
     user_data, installed, port_file = folder / "user", folder / "extensions", folder / "tester-port"
@@ -127,7 +128,8 @@ def vscode(
         _run([*server, "--install-extension", vsix], rig, folder, env)
     port = _free_port()
     flags = ["--auth", "none", "--bind-addr", f"127.0.0.1:{port}"]
-    flags += ["--disable-telemetry", "--disable-update-check", "--disable-workspace-trust"]
+    flags += ["--disable-telemetry", "--disable-update-check"]
+    flags += ["--disable-workspace-trust"] if trusted else []
     with ExitStack() as stack:
         log = stack.enter_context((folder / "code-server.log").open("w"))
         started = subprocess.Popen(
@@ -173,6 +175,8 @@ QUIET = {
     "extensions.ignoreRecommendations": True,
     "git.enabled": False,
     "telemetry.telemetryLevel": "off",
+    "security.workspace.trust.startupPrompt": "never",
+    "security.workspace.trust.banner": "never",
 }
 
 

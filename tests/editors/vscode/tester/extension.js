@@ -15,7 +15,7 @@ const plain = (value) => (typeof value === 'string' ? value : value.value);
 const editorOf = (path) => vscode.window.visibleTextEditors.find((one) => one.document.uri.fsPath === path);
 
 const methods = {
-  ping: async () => true,
+  trusted: async () => vscode.workspace.isTrusted,
 
   /** Closes everything and drops unsaved edits; a dirty document would ask and wait for an answer. */
   async reset() {
