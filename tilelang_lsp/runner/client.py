@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -19,12 +18,12 @@ import tilelang_lsp
 from tilelang.diagnostics.span import Span
 from tilelang.facts.kernel_facts import KernelFacts
 from tilelang.facts.reports import RunResult
+from tilelang.facts.run_request import run_request
 
 log = logging.getLogger(__name__)
 
 SCRIPT = Path(__file__).with_name("run_kernel.py")
 _OUTPUT_LIMIT = 64 * 1024
-_REFERENCE = re.compile(r"#\s*tilelang:\s*reference[ \t]+(.+?)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -40,25 +39,7 @@ class RunRequest:
 
     def to_json(self) -> dict[str, Any]:
         """What the script reads; it must understand this without importing anything of ours."""
-        facts = self.facts
-        reference = _REFERENCE.search(self.kernel_text)
-        tensors = [
-            {"name": b.name, "shape": list(b.shape), "dtype": b.dtype, "role": b.role}
-            for b in facts.buffers
-            if b.role is not None
-        ]
-        return {
-            "path": self.path,
-            "text": self.text,
-            "kernel": facts.qualified_name,
-            "style": facts.style,
-            "line": facts.name_span.line,
-            "tensors": tensors,
-            "specialisation": dict(facts.specialisation),
-            "missing": list(facts.missing),
-            "n_gemms": sum(op.op == "gemm" for op in facts.ops),
-            "reference": reference.group(1) if reference else None,
-        }
+        return run_request(self.path, self.text, self.facts, self.kernel_text)
 
 
 async def run(request: RunRequest, report: Callable[[str], None]) -> RunResult:
