@@ -1,7 +1,7 @@
 """Runs one kernel in the user's interpreter and compares it with its torch reference; self-contained.
 
 It must work with whatever `tilelang` that interpreter holds, so it imports nothing of the server's. It
-reads one line of JSON from stdin (what is known of the kernel, see `RunRequest.to_json`) and writes lines
+reads one line of JSON from stdin (what is known of the kernel, see `tilelang/facts/run_request.py`) and writes lines
 of JSON to stdout: `{"event": "progress", "message"}` and at last `{"event": "result", "result"}` with the
 fields of a RunResult, but `error_line` in the place of its `error_span`. What the kernel and its file print
 goes to stderr.
