@@ -51,6 +51,27 @@ MMA_B = {
     32: InstructionTile(((4, "thread", 1), (2, "register", 1)), ((8, "thread", 4),)),
 }
 
+
+def mma_a(bits: int, k: int) -> InstructionTile:
+    """A of m16n8k`k`: the table above, or its first half along k."""
+    return _first_half(MMA_A[bits], k)
+
+
+def mma_b(bits: int, k: int) -> InstructionTile:
+    """B of m16n8k`k`."""
+    tile = MMA_B[bits]
+    half = _first_half(InstructionTile(tile.columns, tile.rows), k)
+    return InstructionTile(half.columns, half.rows)
+
+
+def _first_half(tile: InstructionTile, k: int) -> InstructionTile:
+    if tile.shape[1] == k:
+        return tile
+    if tile.shape[1] != 2 * k:
+        raise ValueError(f"no mma.sync tile with k = {k}")
+    return InstructionTile(tile.rows, tile.columns[:-1])
+
+
 # AMD MFMA 16×16 (MI200 and MI300 ISA guides, "Matrix Arithmetic Instructions"), 64 lanes. The lowering hands B to
 # the instruction as its first operand and A as its second, so it computes the transposed product: a lane then
 # holds four consecutive columns of one row of C.

@@ -23,10 +23,11 @@ from tilelang.passes.walk import bits_of, shape_of, walk
 
 @dataclass(frozen=True)
 class Arena:
-    """Byte offsets by handle of the buffer, and the total."""
+    """Byte offsets by handle of the buffer, the total, and (name, bytes) of every buffer, largest first."""
 
     offsets: Mapping[int, int]
     bytes: int
+    sizes: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass
@@ -46,9 +47,11 @@ class _Life:
 def plan_shared(body: Any, layouts: Mapping[int, SharedLayout]) -> Arena:
     """Place every shared buffer that `body` allocates and touches."""
     lives: dict[int, _Life] = {}
+    names: dict[int, str] = {}
     for stmt in walk(body):
         if isinstance(stmt, X.AllocBuffer) and stmt.buffer.scope().startswith("shared"):
             layout = layout_of(stmt.buffer, layouts)
+            names[stmt.buffer.__chandle__()] = str(stmt.buffer.name)
             lives[stmt.buffer.__chandle__()] = _Life(layout.bytes, layout.alignment)
     _measure(body, 0, lives)
     offsets: dict[int, int] = {}
@@ -59,7 +62,8 @@ def plan_shared(body: Any, layouts: Mapping[int, SharedLayout]) -> Arena:
         )
         offsets[handle] = _first_fit(life, taken)
     size = max((offsets[h] + life.bytes for h, life in used), default=0)
-    return Arena(offsets, size)
+    sizes = sorted(((names[h], life.bytes) for h, life in used), key=lambda item: -item[1])
+    return Arena(offsets, size, tuple(sizes))
 
 
 def layout_of(buffer: ir.Var, layouts: Mapping[int, SharedLayout]) -> SharedLayout:

@@ -20,6 +20,10 @@ GEMM_WARPS = replace(
     message="{warps} warps ({threads} threads) cannot share out a tile of M={m}, N={n} in pieces of "
     "{step_m}×{step_n} on {target}; legal for this tile: threads={legal}",
 )
+GEMM_INSTRUCTION = replace(
+    GEMM_TILE,
+    message="{target} has no matrix instruction that multiplies {operand} into {accumulator} with K={k}",
+)
 
 SHARED_MEMORY_BUDGET = Rule(
     "shared-memory-budget",

@@ -13,28 +13,116 @@ from collections.abc import Mapping
 
 from tilelang.targets.emit.intrinsic import Intrinsic
 
+
+def _cp_async(bytes_: int) -> Intrinsic:
+    """PTX ISA 9.7.9.25: `bytes_` past the registers; 16 bytes also past L1 (.cg, which takes no other size)."""
+    cache = "cg" if bytes_ == 16 else "ca"
+    return Intrinsic(
+        f"""void cp_async_{bytes_}(void* dst, const void* src) {{
+  asm volatile("cp.async.{cache}.shared.global [%0], [%1], {bytes_};"
+               ::"r"(shared_address(dst)), "l"(src) : "memory");
+}}""",
+        requires=("shared_address",),
+    )
+
+
+def _cp_async_guarded(bytes_: int) -> Intrinsic:
+    """The same; outside, zeros are written and `src` is not read (source size 0)."""
+    cache = "cg" if bytes_ == 16 else "ca"
+    return Intrinsic(
+        f"""void cp_async_{bytes_}_guarded(void* dst, const void* src, bool inside) {{
+  int bytes = inside ? {bytes_} : 0;
+  asm volatile("cp.async.{cache}.shared.global [%0], [%1], {bytes_}, %2;"
+               ::"r"(shared_address(dst)), "l"(src), "r"(bytes) : "memory");
+}}""",
+        requires=("shared_address",),
+    )
+
+
+def _ldmatrix(count: int, transposed: bool) -> Intrinsic:
+    """PTX ISA 9.7.15.5.15: `count` 8x8 matrices of 16-bit elements; lane 8 i + r gives the address of row r of
+    matrix i."""
+    name = f"ldmatrix_x{count}{'_trans' if transposed else ''}"
+    outputs = ", ".join(f'"=r"(r[{k}])' for k in range(count))
+    registers = ", ".join(f"%{k}" for k in range(count))
+    return Intrinsic(
+        f"""void {name}(void* dst, const void* src) {{
+  unsigned* r = static_cast<unsigned*>(dst);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{".trans" if transposed else ""}.shared.b16 {{{registers}}}, [%{count}];"
+               : {outputs}
+               : "r"(shared_address(src)) : "memory");
+}}""",
+        requires=("shared_address",),
+    )
+
+
+def _mma(name: str, shape: str, operand: str, result: str, registers: tuple[int, int, int]) -> Intrinsic:
+    """PTX ISA 9.7.15.5.14: D = A · B + D on one warp. `registers`: 32-bit registers of A, B and D."""
+    a, b, d = registers
+    letter, d_type = {"f32": ("f", "float"), "f16": ("r", "unsigned"), "s32": ("r", "int")}[result]
+    results = ", ".join(f"%{k}" for k in range(d))
+    lefts = ", ".join(f"%{d + k}" for k in range(a))
+    rights = ", ".join(f"%{d + a + k}" for k in range(b))
+    in_out = ", ".join(f'"+{letter}"(z[{k}])' for k in range(d))
+    inputs = ", ".join([*(f'"r"(x[{k}])' for k in range(a)), *(f'"r"(y[{k}])' for k in range(b))])
+    types = f"{result}.{operand}.{operand}.{result}"
+    return Intrinsic(
+        f"""void {name}(void* d, const void* a, const void* b) {{
+  {d_type}* z = static_cast<{d_type}*>(d);
+  const unsigned* x = static_cast<const unsigned*>(a);
+  const unsigned* y = static_cast<const unsigned*>(b);
+  asm volatile("mma.sync.aligned.{shape}.row.col.{types} "
+               "{{{results}}}, {{{lefts}}}, {{{rights}}}, {{{results}}};"
+               : {in_out}
+               : {inputs});
+}}"""
+    )
+
+
+# (shape, operand dtype, accumulator dtype) -> PTX operand type, PTX result type, registers of A, B, D.
+MMA = {
+    ("m16n8k16", "float16", "float32"): ("f16", "f32", (4, 2, 4)),
+    ("m16n8k16", "float16", "float16"): ("f16", "f16", (4, 2, 2)),
+    ("m16n8k8", "float16", "float32"): ("f16", "f32", (2, 1, 4)),
+    ("m16n8k8", "float16", "float16"): ("f16", "f16", (2, 1, 2)),
+    ("m16n8k16", "bfloat16", "float32"): ("bf16", "f32", (4, 2, 4)),
+    ("m16n8k8", "bfloat16", "float32"): ("bf16", "f32", (2, 1, 4)),
+    ("m16n8k8", "float32", "float32"): ("tf32", "f32", (4, 2, 4)),
+    ("m16n8k4", "float32", "float32"): ("tf32", "f32", (2, 1, 4)),
+    ("m16n8k32", "int8", "int32"): ("s8", "s32", (4, 2, 4)),
+    ("m16n8k32", "uint8", "int32"): ("u8", "s32", (4, 2, 4)),
+    ("m16n8k32", "float8_e4m3fn", "float32"): ("e4m3", "f32", (4, 2, 4)),
+    ("m16n8k32", "float8_e4m3fn", "float16"): ("e4m3", "f16", (4, 2, 2)),
+    ("m16n8k32", "float8_e5m2", "float32"): ("e5m2", "f32", (4, 2, 4)),
+    ("m16n8k32", "float8_e5m2", "float16"): ("e5m2", "f16", (4, 2, 2)),
+}
+
+
+def mma_name(shape: str, operand: str, accumulator: str) -> str | None:
+    """The helper for one instruction, None if there is none: `mma_m16n8k16_f16_f32`."""
+    found = MMA.get((shape, operand, accumulator))
+    return None if found is None else f"mma_{shape}_{found[0]}_{found[1]}"
+
+
+def _mma_helpers() -> dict[str, Intrinsic]:
+    helpers = {}
+    for (shape, operand, accumulator), (ptx, result, registers) in MMA.items():
+        name = mma_name(shape, operand, accumulator) or ""
+        helpers[name] = _mma(name, shape, ptx, result, registers)
+    return helpers
+
+
 INTRINSICS: Mapping[str, Intrinsic] = {
     "sync": Intrinsic(inline="__syncthreads()"),
+    # The value of the lane whose number differs in the bits of the mask (CUDA C++ Programming Guide, warp shuffles).
+    "shuffle_xor": Intrinsic(inline="__shfl_xor_sync(0xffffffffu, {0}, {1})"),
     "shared_address": Intrinsic(
         """unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }"""
     ),
-    # 9.7.9.25 cp.async: 16 bytes past L1 (.cg); zeros are written for the bytes beyond `bytes` (0 or 16).
-    "cp_async_16": Intrinsic(
-        """void cp_async_16(void* dst, const void* src) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(dst)), "l"(src) : "memory");
-}""",
-        requires=("shared_address",),
-    ),
-    "cp_async_16_guarded": Intrinsic(
-        """void cp_async_16_guarded(void* dst, const void* src, bool inside) {
-  int bytes = inside ? 16 : 0;
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               ::"r"(shared_address(dst)), "l"(src), "r"(bytes) : "memory");
-}""",
-        requires=("shared_address",),
-    ),
+    **{f"cp_async_{n}": _cp_async(n) for n in (4, 8, 16)},
+    **{f"cp_async_{n}_guarded": _cp_async_guarded(n) for n in (4, 8, 16)},
     "cp_async_commit": Intrinsic(
         """void cp_async_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -46,34 +134,18 @@ INTRINSICS: Mapping[str, Intrinsic] = {
 }""",
         template_args=1,
     ),
-    # 9.7.14.5.15 ldmatrix: four 8x8 matrices of 16-bit elements; each lane gives the address of one row.
-    "ldmatrix_x4": Intrinsic(
-        """void ldmatrix_x4(void* dst, const void* src) {
-  unsigned* r = static_cast<unsigned*>(dst);
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(src)) : "memory");
-}""",
-        requires=("shared_address",),
-    ),
-    "ldmatrix_x4_trans": Intrinsic(
-        """void ldmatrix_x4_trans(void* dst, const void* src) {
-  unsigned* r = static_cast<unsigned*>(dst);
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(src)) : "memory");
-}""",
-        requires=("shared_address",),
-    ),
-    # 9.7.14.5.14 mma: D = A * B + D on one warp.
-    "mma_m16n8k16_f16_f32": Intrinsic(
-        """void mma_m16n8k16_f16_f32(float* d, const void* a, const void* b) {
-  const unsigned* x = static_cast<const unsigned*>(a);
-  const unsigned* y = static_cast<const unsigned*>(b);
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+    **{
+        f"ldmatrix_x{n}{'_trans' if transposed else ''}": _ldmatrix(n, transposed)
+        for n in (2, 4)
+        for transposed in (False, True)
+    },
+    **_mma_helpers(),
+    # PTX ISA 9.7.9.22 cvt: to the nearest TF32; the unit would cut the low 13 bits off.
+    "round_tf32": Intrinsic(
+        """float round_tf32(float x) {
+  unsigned r;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
+  return __uint_as_float(r);
 }"""
     ),
 }

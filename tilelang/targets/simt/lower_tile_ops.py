@@ -48,10 +48,12 @@ class TargetOps:
 
 @dataclass(frozen=True)
 class ThreadFunction:
-    """The thread-level function, and what the operations chose, by Python line."""
+    """The thread-level function, what the operations chose, by Python line, and the handles of the loops and
+    conditions that all threads of a block take together."""
 
     func: X.PrimFunc
     instructions: Mapping[int, str]
+    block_level: frozenset[int]
 
 
 def lower_tile_ops(
@@ -60,7 +62,7 @@ def lower_tile_ops(
     """Apply the pass for blocks of `threads`."""
     lowering = _Lowering(func, layouts, threads, target, ops)
     body = lowering.statement(func.body)
-    return ThreadFunction(func.with_body(body), lowering.block.instructions)
+    return ThreadFunction(func.with_body(body), lowering.block.instructions, frozenset(lowering.block_level))
 
 
 class _Lowering:
@@ -72,6 +74,8 @@ class _Lowering:
         self.block = Block(target, threads, thread, layouts, analyzer)
         self._ops = ops
         self._private = _thread_dependent(func.body)
+        self.block_level: set[int] = set()
+        self._kept: list[Any] = []  # the statements themselves, so that their handles stay theirs
         self._divergent = 0  # conditions around the statement that differ between threads
 
     def statement(self, stmt: Any) -> Any:
@@ -128,9 +132,17 @@ class _Lowering:
         kind = stmt.kind if int(stmt.kind) == X.ForKind.UNROLLED else X.ForKind.SERIAL
         bounds = [self._expression(stmt.min), self._expression(stmt.extent)]
         notes = dict(stmt.annotations.items())
-        return X.For(
+        made = X.For(
             stmt.loop_var, *bounds, kind, seq([body]), annotations=notes, step=stmt.step, span=stmt.span
         )
+        return self._together(made, divergent)
+
+    def _together(self, stmt: Any, divergent: bool) -> Any:
+        """Note that all threads of the block reach and take `stmt` alike."""
+        if not (divergent or self._divergent):
+            self.block_level.add(stmt.__chandle__())
+            self._kept.append(stmt)
+        return stmt
 
     def _evaluate(self, stmt: X.Evaluate) -> Any:
         call = stmt.value
@@ -148,7 +160,7 @@ class _Lowering:
             orelse = self.statement(stmt.else_case) if stmt.else_case is not None else None
             result = X.IfThenElse(condition, seq([self.statement(stmt.then_case)]), orelse, stmt.span)
         self._divergent -= divergent
-        return result
+        return self._together(result, divergent)
 
     def _store(self, stmt: X.BufferStore) -> Any:
         value = self._expression(stmt.value)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import tvm_ffi
 from tvm import ir
 from tvm import tirx as X
 
@@ -28,7 +29,7 @@ def lower_parallel(loop: ParallelLoop, block: Block) -> Any:
     """The statement that each thread of the block runs for its part of `loop`."""
     if loop.shape is None:
         return _strided(loop, block)
-    return _Lowering(loop, block).run()
+    return ParallelLowering(loop, block).run()
 
 
 def _strided(loop: ParallelLoop, block: Block) -> Any:
@@ -44,13 +45,15 @@ def _strided(loop: ParallelLoop, block: Block) -> Any:
     for var, extent in reversed(list(zip(loop.vars, loop.extents, strict=True))):
         values[var.__chandle__()] = rest % index(extent) if var is not loop.vars[0] else rest
         rest = rest // index(extent)
-    body = _replace(loop.body, values)
+    body = tvm_ffi.structural_map(loop.body, (ir.Var, lambda v: values.get(v.__chandle__(), v)))
     guarded = X.IfThenElse(flat < total, body, None, loop.span)
     count = (total + (block.threads - 1)) // block.threads
     return X.For(turn, index(0), block.simplify(count), X.ForKind.SERIAL, guarded, span=loop.span)
 
 
-class _Lowering:
+class ParallelLowering:
+    """One loop being lowered: `lanes` iterations at once, `count` groups of them in each thread."""
+
     def __init__(self, loop: ParallelLoop, block: Block) -> None:
         self.loop, self.block = loop, block
         self.layout: Fragment = block.layouts.loops[loop.stmt.__chandle__()]
@@ -71,10 +74,23 @@ class _Lowering:
 
     def run(self) -> Any:
         body = self._vector(self.loop.body) if self.lanes > 1 else self._scalar(self.loop.body, None)
+        return self.unroll(body)
+
+    def unroll(self, body: Any) -> Any:
+        """`body`, what one group does, for all groups of the thread that are iterations of the loop."""
         guard = self._inside()
         if guard is not None:
             body = X.IfThenElse(guard, body, None, self.loop.span)
         return body if self.count == 1 else unrolled(self.group, self.count, body, self.loop.span)
+
+    def first_indices(self, element: Any) -> list[Any] | None:
+        """Indices of the group's first element of an access to memory; None where the lanes are no neighbours."""
+        access = self.access.get(element.__chandle__())
+        if access is None or not in_memory(access.buffer):
+            return None
+        if self.widths.access(self.loop, access) < self.lanes:
+            return None
+        return [self.block.simplify(self.expression(i, None)) for i in access.indices]
 
     # How many iterations at once
 
@@ -118,27 +134,27 @@ class _Lowering:
     def _scalar(self, stmt: Any, lane: Any) -> Any:
         """`stmt` for the iteration `lane` after the group's first."""
         if isinstance(stmt, X.BufferStore):
-            value = self._expression(stmt.value, lane)
+            value = self.expression(stmt.value, lane)
             if stmt.buffer.scope() == FRAGMENT:
                 register = self._register(stmt.buffer, tuple(stmt.indices), lane)
                 return X.BufferStore(self.block.registers(stmt.buffer), value, [register], stmt.span)
-            indices = [self._expression(i, lane) for i in stmt.indices]
+            indices = [self.expression(i, lane) for i in stmt.indices]
             return self._once(X.BufferStore(stmt.buffer, value, indices, stmt.span))
         if isinstance(stmt, X.IfThenElse):
-            condition = self.block.simplify(self._expression(stmt.condition, lane))
+            condition = self.block.simplify(self.expression(stmt.condition, lane))
             if constant(condition) == 1:
                 return self._scalar(stmt.then_case, lane)
             orelse = self._scalar(stmt.else_case, lane) if stmt.else_case is not None else None
             return X.IfThenElse(condition, self._scalar(stmt.then_case, lane), orelse, stmt.span)
         if isinstance(stmt, X.Bind):
-            return X.Bind(stmt.var, self._expression(stmt.value, lane), stmt.span)
+            return X.Bind(stmt.var, self.expression(stmt.value, lane), stmt.span)
         if isinstance(stmt, X.Evaluate):
-            return self._once(X.Evaluate(self._expression(stmt.value, lane), stmt.span))
+            return self._once(X.Evaluate(self.expression(stmt.value, lane), stmt.span))
         if isinstance(stmt, X.While):
-            return X.While(self._expression(stmt.condition, lane), self._scalar(stmt.body, lane), stmt.span)
+            return X.While(self.expression(stmt.condition, lane), self._scalar(stmt.body, lane), stmt.span)
         if isinstance(stmt, X.For):
             body = self._scalar(stmt.body, lane)
-            bounds = [self._expression(e, lane) for e in (stmt.min, stmt.extent)]
+            bounds = [self.expression(e, lane) for e in (stmt.min, stmt.extent)]
             return X.For(stmt.loop_var, *bounds, _inner_kind(stmt), body, step=stmt.step, span=stmt.span)
         return remake(stmt, lambda s: self._scalar(s, lane))
 
@@ -150,7 +166,7 @@ class _Lowering:
         condition = first_replica(self.layout, self.block)
         return stmt if condition is None else X.IfThenElse(condition, stmt, None, stmt.span)
 
-    def _expression(self, expr: Any, lane: Any) -> Any:
+    def expression(self, expr: Any, lane: Any) -> Any:
         """`expr` in terms of thread, group and lane."""
         if isinstance(expr, ir.Var):
             value = self.at.get(expr.__chandle__())
@@ -161,13 +177,13 @@ class _Lowering:
             register = self._register(expr.source, tuple(expr.indices), lane)
             return X.BufferLoad(self.block.registers(expr.source), [register], expr.span)
         if isinstance(expr, ir.TensorLoad):
-            indices = [self.block.simplify(self._expression(i, lane)) for i in expr.indices]
+            indices = [self.block.simplify(self.expression(i, lane)) for i in expr.indices]
             return X.BufferLoad(expr.source, indices, expr.span)
         if isinstance(expr, ir.Call) and expr.op.name == "tirx.if_then_else":
-            condition, yes, no = (self._expression(a, lane) for a in expr.args)
+            condition, yes, no = (self.expression(a, lane) for a in expr.args)
             condition = self.block.simplify(condition)
             return yes if constant(condition) == 1 else X.if_then_else(condition, yes, no)
-        return map_operands(expr, lambda e: self._expression(e, lane))
+        return map_operands(expr, lambda e: self.expression(e, lane))
 
     # Registers of fragments
 
@@ -175,7 +191,7 @@ class _Lowering:
         """The register that holds `buffer[indices]` in this iteration."""
         fragment = self.block.fragment(buffer)
         if fragment.replicas == fragment.threads:
-            return self.block.simplify(fragment.register([self._expression(i, lane) for i in indices]))
+            return self.block.simplify(fragment.register([self.expression(i, lane) for i in indices]))
         table, valid, radices = self._table(buffer, indices, fragment)
         position = self.position if lane is None else self.position + lane
         found = fit_digits(table, valid, [Radix(position, self.layout.registers), *radices])
@@ -227,7 +243,7 @@ class _Lowering:
             stmt.condition, self.inner, self.lanes
         )
         if isinstance(stmt, X.IfThenElse) and uniform:
-            condition = self.block.simplify(self._expression(stmt.condition, None))
+            condition = self.block.simplify(self.expression(stmt.condition, None))
             if constant(condition) == 1:
                 return self._vector(stmt.then_case)
             orelse = self._vector(stmt.else_case) if stmt.else_case is not None else None
@@ -254,7 +270,7 @@ class _Lowering:
         result = local(f"{buffer.name}_vec", str(buffer.dtype), self.lanes)
 
         def lane_body(lane: Any) -> Any:
-            return X.BufferStore(result, self._expression(value, lane), [lane], store.span)
+            return X.BufferStore(result, self.expression(value, lane), [lane], store.span)
 
         wide = X.BufferStore(buffer, X.BufferLoad(result, [ramp(0, self.lanes)]), target, store.span)
         return seq(
@@ -277,14 +293,12 @@ class _Lowering:
         return self._wide_indices(access)
 
     def _wide_indices(self, access: LoopAccess) -> list[Any] | None:
-        if self.widths.access(self.loop, access) < self.lanes:
-            return None
-        indices = [self.block.simplify(self._expression(i, None)) for i in access.indices]
-        return [*indices[:-1], ramp(indices[-1], self.lanes)]
+        indices = self.first_indices(access.element)
+        return None if indices is None else [*indices[:-1], ramp(indices[-1], self.lanes)]
 
     def _move(self, store: X.BufferStore) -> Any | None:
         """A store that only moves data, as one wide access on both sides; None if it is more than that."""
-        load, condition = _guarded_load(store.value)
+        load, condition = guarded_load(store.value)
         if load is None or str(load.source.dtype) != str(store.buffer.dtype):
             return None
         if condition is not None and not self.widths.uniform(condition, self.inner, self.lanes):
@@ -295,7 +309,7 @@ class _Lowering:
         wide = X.BufferStore(target[0], X.BufferLoad(source[0], source[1]), target[1], store.span)
         if condition is None:
             return self._once(wide)
-        condition = self.block.simplify(self._expression(condition, None))
+        condition = self.block.simplify(self.expression(condition, None))
         if constant(condition) == 1:
             return self._once(wide)
         zero = X.Broadcast(X.const(0, str(store.buffer.dtype)), self.lanes)
@@ -320,7 +334,7 @@ class _Lowering:
 
         A load under a condition of the author's stays where it is: it may be illegal without the condition.
         """
-        load, condition = _guarded_load(expr)
+        load, condition = guarded_load(expr)
         if load is not None and not conditional:
             array = self._wide_load(load, condition, before)
             if array is not None:
@@ -353,7 +367,7 @@ class _Lowering:
         whole = [ramp(0, self.lanes)]
         fill = X.BufferStore(array, X.BufferLoad(buffer, indices), whole, self.loop.span)
         if condition is not None:
-            condition = self.block.simplify(self._expression(condition, None))
+            condition = self.block.simplify(self.expression(condition, None))
             zero = X.Broadcast(X.const(0, str(buffer.dtype)), self.lanes)
             zeros = X.BufferStore(array, zero, whole, self.loop.span)
             if constant(condition) != 1:
@@ -379,7 +393,7 @@ def first_replica(layout: Fragment, block: Block) -> Any | None:
     return conjunction(conditions)
 
 
-def _guarded_load(expr: Any) -> tuple[Any, Any]:
+def guarded_load(expr: Any) -> tuple[Any, Any]:
     """(load, condition) of a load that stands alone, or of `if_then_else(condition, load, 0)`; (None, None) else."""
     if isinstance(expr, ir.TensorLoad):
         return expr, None
@@ -427,10 +441,3 @@ def _serial_variables(
 
 def _inner_kind(stmt: X.For) -> Any:
     return X.ForKind.UNROLLED if int(stmt.kind) == X.ForKind.UNROLLED else X.ForKind.SERIAL
-
-
-def _replace(stmt: Any, values: Mapping[int, Any]) -> Any:
-    """`stmt` with loop variables replaced, nothing else."""
-    import tvm_ffi
-
-    return tvm_ffi.structural_map(stmt, (ir.Var, lambda v: values.get(v.__chandle__(), v)))

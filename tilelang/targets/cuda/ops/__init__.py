@@ -1,0 +1,1 @@
+"""Lowerings of tile operations for CUDA."""

@@ -1,0 +1,301 @@
+"""T.gemm with mma.sync: warps share out the tile, operands come through ldmatrix, one step of K after the other.
+
+Where ldmatrix does not fit (32-bit and 8-bit operands that do not have K innermost, rows that are not 16-byte aligned) each lane
+loads its elements one by one; operands in fragments are used where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.arch.instruction import MatrixInstruction
+from tilelang.arch.tables import choose_instruction
+from tilelang.arch.target import Target
+from tilelang.diagnostics.error import KernelError
+from tilelang.diagnostics.rules import resource as rules
+from tilelang.diagnostics.span import Span
+from tilelang.ir import tile_ops
+from tilelang.ir.spans import from_tvm
+from tilelang.ir.tile_ops import seq
+from tilelang.layout.fragment import Fragment
+from tilelang.layout.instruction import MMA_C, accumulator, mma_a, mma_b, operand_a, operand_b
+from tilelang.layout.shared import CHUNK_BYTES, SharedLayout, matrix_operand
+from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition
+from tilelang.ops.gemm import Gemm
+from tilelang.passes.infer_layouts import GemmLayouts
+from tilelang.passes.walk import FRAGMENT, bits_of, constant, index, shape_of
+from tilelang.targets.cuda.intrinsics import mma_name
+from tilelang.targets.simt.block import Block, local, unrolled
+
+WARP = 32
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How one gemm is shared out: the instruction, the grid of warps, and the layouts of what lies in fragments."""
+
+    instruction: MatrixInstruction
+    helper: str
+    warps: WarpPartition
+    a: Fragment  # of the whole operand, as stored
+    b: Fragment
+    c: Fragment
+
+
+def gemm_layouts(target: Target) -> Callable[[Gemm, int], GemmLayouts]:
+    """The rule for `infer_layouts`: what mma.sync imposes on the operands of a gemm."""
+
+    def rule(gemm: Gemm, threads: int) -> GemmLayouts:
+        plan = _plan(gemm, threads, target)
+        fragments = {gemm.c.source.__chandle__(): _ranked(plan.c, gemm.c.source)}
+        shared = {}
+        for operand, layout in ((gemm.a, plan.a), (gemm.b, plan.b)):
+            buffer = operand.source
+            if buffer.scope() == FRAGMENT:
+                fragments[buffer.__chandle__()] = _ranked(layout, buffer)
+            else:
+                shared[buffer.__chandle__()] = matrix_operand(shape_of(buffer), bits_of(str(buffer.dtype)))
+        return GemmLayouts(fragments, shared)
+
+    return rule
+
+
+def _plan(gemm: Gemm, threads: int, target: Target) -> _Plan:
+    """Raises KernelError for a tile that this number of warps cannot share."""
+    m, n, k = gemm.shape
+    operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
+    instruction = choose_instruction(target, operand, result, k)
+    helper = None if instruction is None else mma_name(instruction.shape_text, operand, result)
+    span = from_tvm(gemm.span) or Span("<kernel>", 1, 1, 1, 1)
+    if instruction is None or helper is None:
+        problem = rules.GEMM_INSTRUCTION.at(span, operand=operand, accumulator=result, k=k, target=target)
+        raise KernelError([problem])
+    warps = warp_partition(gemm.policy, m, n, threads // WARP, instruction.m, instruction.n)
+    if warps is None:
+        legal = legal_threads(m, n, WARP, instruction.m, instruction.n)
+        problem = rules.GEMM_WARPS.at(
+            span,
+            warps=threads // WARP,
+            threads=threads,
+            m=m,
+            n=n,
+            step_m=instruction.m,
+            step_n=instruction.n,
+            target=target,
+            legal=", ".join(map(str, legal)),
+        )
+        raise KernelError([problem])
+    bits = bits_of(operand)
+    grid = (warps.m, warps.n)
+    return _Plan(
+        instruction,
+        helper,
+        warps,
+        operand_a(m, k, *grid, mma_a(bits, instruction.k), gemm.transpose_a),
+        operand_b(k, n, *grid, mma_b(bits, instruction.k), gemm.transpose_b),
+        accumulator(m, n, *grid, MMA_C),
+    )
+
+
+def _ranked(layout: Fragment, buffer: ir.Var) -> Fragment:
+    """The layout of a matrix as that of a buffer with leading dimensions of 1."""
+    shape = shape_of(buffer)
+    return layout if shape == layout.shape else Fragment(shape, layout.digits, layout.replicate)
+
+
+def lower_gemm(stmt: Any, block: Block) -> Any:
+    """The statements for the `tl.gemm` call in `stmt`."""
+    gemm = Gemm.read(stmt.value)
+    plan = _plan(gemm, block.threads, block.target)
+    sources = {_scope(gemm.a), _scope(gemm.b)}
+    through = "ldmatrix" if "shared" in sources else "registers"
+    text = f"mma.sync {plan.instruction.shape_text}, {through}, warps {plan.warps}"
+    block.note_instruction(gemm.span, text)
+    return _Lowering(gemm, plan, block).run()
+
+
+def _scope(region: Any) -> str:
+    return "fragment" if region.source.scope() == FRAGMENT else "shared"
+
+
+class _Lowering:
+    def __init__(self, gemm: Gemm, plan: _Plan, block: Block) -> None:
+        self.gemm, self.plan, self.block, self.span = gemm, plan, block, gemm.span
+        m, n, k = gemm.shape
+        step = plan.instruction
+        self.m_tiles = m // (step.m * plan.warps.m)
+        self.n_tiles = n // (step.n * plan.warps.n)
+        self.k_tiles = k // step.k
+        self.bits = bits_of(str(gemm.a.source.dtype))
+        self.a_count = step.m * step.k // WARP  # registers of one instruction tile
+        self.b_count = step.n * step.k // WARP
+        self.c_count = step.m * step.n // WARP
+        self.lane = block.simplify(block.thread % WARP)
+        self.row_warp = block.simplify(block.thread // WARP % plan.warps.m)
+        self.column_warp = block.simplify(block.thread // WARP // plan.warps.m)
+
+    def run(self) -> Any:
+        return seq([self._clear(), self._each("kk", self.k_tiles, self._step)])
+
+    def _each(self, name: str, extent: int, body: Callable[[Any], Any]) -> Any:
+        """`body` for every value below `extent`, unrolled."""
+        if extent == 1:
+            return body(index(0))
+        var = X.Var(name, "int32")
+        self.block.bind(var, extent)
+        return unrolled(var, extent, body(var), self.span)
+
+    def _clear(self) -> Any | None:
+        condition = self.gemm.clear_accum
+        if constant(condition) == 0:
+            return None
+        c = self.block.registers(self.gemm.c.source)
+        zero = X.const(0, str(c.dtype))
+        count = self.block.fragment(self.gemm.c.source).registers
+        clear = self._each("r", count, lambda r: X.BufferStore(c, zero, [r], self.span))
+        return clear if constant(condition) == 1 else X.IfThenElse(condition, clear, None, self.span)
+
+    def _step(self, kk: Any) -> Any:
+        """One step of K: load both operands, multiply every pair of tiles."""
+        a_array, a_at, a_load = self._operand(
+            self.gemm.a, self.plan.a, kk, self.m_tiles, self.a_count, self._load_a
+        )
+        b_array, b_at, b_load = self._operand(
+            self.gemm.b, self.plan.b, kk, self.n_tiles, self.b_count, self._load_b
+        )
+        c = self.block.registers(self.gemm.c.source)
+
+        def multiply(i: Any, j: Any) -> Any:
+            pointers = [
+                _address(c, (i * self.n_tiles + j) * self.c_count),
+                _address(a_array, a_at(i)),
+                _address(b_array, b_at(j)),
+            ]
+            return X.Evaluate(
+                tile_ops.call(f"tl.cuda.{self.plan.helper}", pointers, span=self.span), self.span
+            )
+
+        products = self._each(
+            "i", self.m_tiles, lambda i: self._each("j", self.n_tiles, lambda j: multiply(i, j))
+        )
+        return seq([*a_load, *b_load, products])
+
+    # Operands
+
+    def _operand(
+        self,
+        region: Any,
+        layout: Fragment,
+        kk: Any,
+        tiles: int,
+        count: int,
+        load: Callable[[ir.Var, Any], Any | None],
+    ) -> tuple[ir.Var, Callable[[Any], Any], list[Any]]:
+        """(register array, where tile i begins in it, statements that fill it) for step `kk`."""
+        buffer = region.source
+        rounded = str(buffer.dtype) == "float32"
+        if buffer.scope() == FRAGMENT and not rounded:
+            return self.block.registers(buffer), lambda i: (i * self.k_tiles + kk) * count, []
+        array = local(f"{buffer.name}_regs", str(buffer.dtype), tiles * count)
+        statements = [X.AllocBuffer(array, span=self.span)]
+        moved = None if buffer.scope() == FRAGMENT else load(array, kk)
+        if moved is None:
+            moved = self._load_elements(array, region, layout, kk, tiles, count)
+        statements.append(moved)
+        if rounded:
+            statements.append(self._each("r", tiles * count, lambda r: self._round(array, r)))
+        return array, lambda i: i * count, statements
+
+    def _round(self, array: ir.Var, r: Any) -> Any:
+        value = tile_ops.call(
+            "tl.cuda.round_tf32", [X.BufferLoad(array, [r])], dtype="float32", span=self.span
+        )
+        return X.BufferStore(array, value, [r], self.span)
+
+    def _load_elements(
+        self, array: ir.Var, region: Any, layout: Fragment, kk: Any, tiles: int, count: int
+    ) -> Any:
+        """Element by element, from shared memory or from the operand's own fragment."""
+        buffer = region.source
+
+        def one(i: Any, r: Any) -> Any:
+            position = (i * self.k_tiles + kk) * count + r
+            if buffer.scope() == FRAGMENT:
+                value = X.BufferLoad(self.block.registers(buffer), [self.block.simplify(position)])
+            else:
+                row, column = layout.indices(self.block.thread, position)
+                value = X.BufferLoad(buffer, self._at(region, row, column))
+            return X.BufferStore(array, value, [self.block.simplify(i * count + r)], self.span)
+
+        return self._each("i", tiles, lambda i: self._each("r", count, lambda r: one(i, r)))
+
+    def _load_a(self, array: ir.Var, kk: Any) -> Any | None:
+        """Tiles of 16 rows: matrices 0 and 1 are its upper and lower half, 2 and 3 the same in the second 16 bytes."""
+        region, transposed = self.gemm.a, self.gemm.transpose_a
+        if not self._fits(region, transposed) or self.a_count * self.bits != 128:
+            return None
+        run, row0 = CHUNK_BYTES * 8 // self.bits, self.row_warp * (self.m_tiles * 16)
+
+        def tile(i: Any) -> Any:
+            if transposed:
+                k = kk * 16 + self.lane % 8 + self.lane // 16 * 8
+                m = row0 + i * 16 + self.lane // 8 % 2 * 8
+                return self._ldmatrix(array, i * self.a_count, region, k, m, 4, True)
+            m, k = row0 + i * 16 + self.lane % 16, kk * (2 * run) + self.lane // 16 * run
+            return self._ldmatrix(array, i * self.a_count, region, m, k, 4, False)
+
+        return self._each("i", self.m_tiles, tile)
+
+    def _load_b(self, array: ir.Var, kk: Any) -> Any | None:
+        """Tiles of 8 columns, two at a time: matrices 0 and 1 are the halves of K of the first, 2 and 3 of the second."""
+        region, transposed = self.gemm.b, self.gemm.transpose_b
+        if not self._fits(region, not transposed) or self.b_count * self.bits != 64:
+            return None
+        run, column0 = CHUNK_BYTES * 8 // self.bits, self.column_warp * (self.n_tiles * 8)
+
+        def tiles(first: Any, count: int) -> Any:
+            second = self.lane // 16 * 8 if count == 2 else index(0)
+            half = self.lane // 8 % 2
+            if transposed:
+                n, k = column0 + first * 8 + self.lane % 8 + second, kk * (2 * run) + half * run
+                return self._ldmatrix(array, first * self.b_count, region, n, k, 2 * count, False)
+            k, n = kk * 16 + self.lane % 8 + half * 8, column0 + first * 8 + second
+            return self._ldmatrix(array, first * self.b_count, region, k, n, 2 * count, True)
+
+        pairs = self.n_tiles // 2
+        parts = [self._each("j", pairs, lambda j: tiles(j * 2, 2))] if pairs else []
+        if self.n_tiles % 2:
+            parts.append(tiles(index(self.n_tiles - 1), 1))
+        return seq(parts)
+
+    def _fits(self, region: Any, transposing: bool) -> bool:
+        """Whether ldmatrix can read the operand: 16-byte rows, aligned; it transposes elements of 16 bits only."""
+        if transposing and self.bits != 16:
+            return False
+        layout: SharedLayout = self.block.layouts.shared[region.source.__chandle__()]
+        run = CHUNK_BYTES * 8 // self.bits
+        start = region.region[-1].min
+        return layout.row_step % run == 0 and layout.run % run == 0 and self.block.widths.multiple(start, run)
+
+    def _ldmatrix(
+        self, array: ir.Var, at: Any, region: Any, row: Any, column: Any, count: int, transposing: bool
+    ) -> Any:
+        source = X.BufferLoad(region.source, self._at(region, row, column))
+        name = f"tl.cuda.ldmatrix_x{count}{'_trans' if transposing else ''}"
+        pointers = [_address(array, self.block.simplify(at)), X.address_of(source)]
+        return X.Evaluate(tile_ops.call(name, pointers, span=self.span), self.span)
+
+    def _at(self, region: Any, row: Any, column: Any) -> list[Any]:
+        """Indices into the operand's buffer of an element of the region."""
+        mins = [r.min for r in region.region]
+        places = [mins[-2] + row, mins[-1] + column]
+        return [*mins[:-2], *(self.block.simplify(p) for p in places)]
+
+
+def _address(buffer: ir.Var, at: Any) -> Any:
+    return X.address_of(X.BufferLoad(buffer, [index(at)]))
