@@ -188,8 +188,8 @@ class _KernelPrinter:
                 self.e.storages[p.__chandle__()] = Storage(name, dtype, "global", wide=_is_wide(p.shape))
             else:
                 self.e.names[p.__chandle__()] = name
-                if p not in self.func.params:  # a size
-                    self.e.bounds.set(p, (0, math.inf))
+        for size in _size_variables(params):  # sizes are not negative
+            self.e.bounds.set(size, (0, math.inf))
         return params
 
     def _param(self, p: Any) -> tuple[str, str, bool]:
@@ -304,7 +304,8 @@ class _KernelPrinter:
         if storage.scalar:
             self._emit(f"{type_name} {storage.name};")
             return
-        self._declared[storage.name] = len(self._lines)
+        if not storage.opaque:
+            self._declared[storage.name] = len(self._lines)
         self._emit(f"{type_name} {storage.name}[{self._extent(buffer)}];")
 
     def _extent(self, buffer: Any) -> int:
@@ -514,10 +515,20 @@ class _KernelPrinter:
 
 def _linked(definition: str, linkage: str) -> str:
     """The definition with the target's linkage words, after a template head if there is one."""
-    if not definition.startswith("template"):
+    template = re.match(r"template\s*<[^>]*>\s*", definition)
+    if template is None:
         return f"{linkage} {definition}"
-    head, _, rest = definition.partition("> ")
-    return f"{head}> {linkage} {rest}"
+    return f"{template.group().strip()} {linkage} {definition[template.end() :]}"
+
+
+def _size_variables(params: Sequence[Any]) -> list[Any]:
+    """The variables in the shapes of the buffers among `params`."""
+    found: list[Any] = []
+    for p in params:
+        if X.is_buffer_var(p):
+            for n in p.shape:
+                tvm_ffi.structural_walk(n, (ir.Var, found.append))
+    return found
 
 
 def _is_wide(shape: Any) -> bool:

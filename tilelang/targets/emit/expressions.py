@@ -394,7 +394,7 @@ class Expressions:
         found = self.helper(name)
         args = [self.show(a) for a in e.args]
         if found.inline is not None:
-            return found.inline.format(*args, args=", ".join(args)), ATOM
+            return found.inline.format(*args, args=", ".join(args)).replace("*&", ""), ATOM
         k = found.template_args
         head = f"{found.function}<{', '.join(args[:k])}>" if k else found.function
         return f"{head}({', '.join(args[k:])})", ATOM

@@ -43,7 +43,7 @@ class Intrinsic:
     def declaration(self) -> str:
         """The part of `source` before its body, template head included, without the semicolon."""
         head = (self.source or "").partition("{")[0]
-        return " ".join(head.split())
+        return " ".join(head.split()).replace("( ", "(")
 
     @property
     def parameters(self) -> tuple[str, ...]:

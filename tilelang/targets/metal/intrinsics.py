@@ -15,19 +15,45 @@ _MATRIX_HEADERS = ("metal_simdgroup_matrix",)
 INTRINSICS: Mapping[str, Intrinsic] = {
     "sync": Intrinsic(inline="threadgroup_barrier(mem_flags::mem_threadgroup)"),
     "shuffle_xor": Intrinsic(inline="simd_shuffle_xor({0}, ushort({1}))"),
-    # d, value
-    "simdgroup_fill": Intrinsic(
-        inline="{0} = make_filled_simdgroup_matrix<{2}, 8, 8>({1})", includes=_MATRIX_HEADERS
-    ),
+    # Arguments that are matrices are passed as addresses, the one that is written first.
+    **{
+        f"simdgroup_fill_{dtype}": Intrinsic(
+            inline=f"*{{0}} = make_filled_simdgroup_matrix<{name}, 8, 8>({{1}})", includes=_MATRIX_HEADERS
+        )
+        for dtype, name in (("float32", "float"), ("float16", "half"), ("bfloat16", "bfloat"))
+    },
     # matrix, address, elements between rows, whether rows and columns are swapped
     "simdgroup_load": Intrinsic(
-        inline="simdgroup_load({0}, {1}, {2}, ulong2(0), {3})", includes=_MATRIX_HEADERS
-    ),
-    "simdgroup_store": Intrinsic(
-        inline="simdgroup_store({0}, {1}, {2})", includes=_MATRIX_HEADERS, writes=(1,)
+        inline="simdgroup_load(*{0}, {1}, {2}, ulong2(0), {3})", includes=_MATRIX_HEADERS
     ),
     # d += a · b
     "simdgroup_multiply_accumulate": Intrinsic(
-        inline="simdgroup_multiply_accumulate({0}, {1}, {2}, {0})", includes=_MATRIX_HEADERS
+        inline="simdgroup_multiply_accumulate(*{0}, *{1}, *{2}, *{0})", includes=_MATRIX_HEADERS
+    ),
+    # One 8×8 tile between two registers of each lane (row lane / 4, columns lane % 4 * 2 and the next) and a
+    # matrix.
+    "matrix_from_registers": Intrinsic(
+        """template <typename T>
+void matrix_from_registers(
+    threadgroup T* tile, thread simdgroup_matrix<T, 8, 8>* m, thread const T* r, int lane) {
+  tile[lane * 2] = r[0];
+  tile[lane * 2 + 1] = r[1];
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  simdgroup_load(*m, tile, 8);
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+}""",
+        includes=_MATRIX_HEADERS,
+    ),
+    "registers_from_matrix": Intrinsic(
+        """template <typename T>
+void registers_from_matrix(
+    threadgroup T* tile, thread const simdgroup_matrix<T, 8, 8>* m, thread T* r, int lane) {
+  simdgroup_store(*m, tile, 8);
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  r[0] = tile[lane * 2];
+  r[1] = tile[lane * 2 + 1];
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+}""",
+        includes=_MATRIX_HEADERS,
     ),
 }

@@ -1,0 +1,170 @@
+"""T.gemm with MFMA: 16×16 tiles on wavefronts of 64, operands read from LDS into registers step by step along
+K.
+
+The instruction gets B as its first operand and A as its second (see `layout.instruction.MFMA_C`). A lane's
+elements of one operand are neighbours along K, so an operand stored with K innermost is read by vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.arch.instruction import MatrixInstruction
+from tilelang.arch.tables import choose_instruction
+from tilelang.arch.target import Target
+from tilelang.ir import tile_ops
+from tilelang.ir.tile_ops import seq
+from tilelang.layout.fragment import Fragment
+from tilelang.layout.instruction import MFMA_C, accumulator, mfma_a, mfma_b, operand_a, operand_b
+from tilelang.layout.shared import SharedLayout, matrix_operand
+from tilelang.layout.warp_partition import WarpPartition, warp_partition
+from tilelang.ops.gemm import Gemm
+from tilelang.passes.infer_layouts import GemmLayouts
+from tilelang.passes.walk import FRAGMENT, bits_of, constant, index, shape_of
+from tilelang.targets.simt.block import Block, local, ramp, unrolled
+
+WAVE = 64
+TILE = 16
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How one gemm is shared out: the instruction, the grid of wavefronts, and the layouts they impose."""
+
+    instruction: MatrixInstruction
+    waves: WarpPartition
+    c: Fragment
+    a: Fragment  # of the whole operand, as stored
+    b: Fragment
+
+    @property
+    def name(self) -> str:
+        """The device helper: `mfma_f32_16x16x16f16`."""
+        return self.instruction.name.removeprefix("v_")
+
+    @property
+    def slots(self) -> int:
+        """Elements of an operand that one lane gives to one instruction."""
+        return max(1, self.instruction.k // 4)
+
+
+def gemm_layouts(gemm: Gemm, threads: int, target: Target) -> GemmLayouts:
+    """What MFMA imposes: layouts of the accumulator and of fragment operands; swizzled LDS for the others."""
+    plan = _plan(gemm, threads, target)
+    fragments = {gemm.c.source.__chandle__(): plan.c}
+    shared: dict[int, SharedLayout] = {}
+    for operand, fragment in ((gemm.a.source, plan.a), (gemm.b.source, plan.b)):
+        if operand.scope() == FRAGMENT:
+            fragments[operand.__chandle__()] = fragment
+        else:
+            shared[operand.__chandle__()] = matrix_operand(shape_of(operand), bits_of(str(operand.dtype)))
+    return GemmLayouts(fragments, shared)
+
+
+def lower_gemm(stmt: Any, block: Block) -> Any:
+    """The statement for the `tl.gemm` call in `stmt` on the threads of the block."""
+    gemm = Gemm.read(stmt.value)
+    plan = _plan(gemm, block.threads, block.target)
+    block.note_instruction(gemm.span, plan.instruction.name)
+    m, n, k = gemm.shape
+    slots, at = plan.slots, gemm.span
+    rows, columns, steps = m // (TILE * plan.waves.m), n // (TILE * plan.waves.n), k // plan.instruction.k
+    c = block.registers(gemm.c.source)
+    step = X.Var("kk", "int32")
+    a = _Operand(gemm.a, gemm.transpose_a, plan.a, rows, steps, slots, plan, block, at)
+    b = _Operand(gemm.b, not gemm.transpose_b, plan.b, columns, steps, slots, plan, block, at)
+    i, j = X.Var("i", "int32"), X.Var("j", "int32")
+    c_tile = X.address_of(c[(i * columns + j) * MFMA_C.registers])
+    multiply = X.Evaluate(
+        tile_ops.call(f"tl.hip.{plan.name}", [c_tile, b.tile(j, step), a.tile(i, step)], span=at), at
+    )
+    body = seq(
+        [*a.load(step), *b.load(step), unrolled(i, rows, unrolled(j, columns, multiply, at), at)],
+    )
+    return seq([_clear(gemm, c), unrolled(step, steps, body, at)])
+
+
+def _plan(gemm: Gemm, threads: int, target: Target) -> _Plan:
+    """Raises ValueError for what `ops.gemm.verify` refuses: the caller checks first."""
+    m, n, k = gemm.shape
+    operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
+    instruction = choose_instruction(target, operand, result, k)
+    waves = warp_partition(gemm.policy, m, n, threads // WAVE, TILE, TILE)
+    if instruction is None or waves is None:
+        raise ValueError(
+            f"no MFMA for {operand} and {result} on a tile of {m}×{n}×{k} with {threads} threads"
+        )
+    a = operand_a(m, k, waves.m, waves.n, mfma_a(instruction.k), gemm.transpose_a, WAVE)
+    b = operand_b(k, n, waves.m, waves.n, mfma_b(instruction.k), gemm.transpose_b, WAVE)
+    return _Plan(instruction, waves, accumulator(m, n, waves.m, waves.n, MFMA_C, WAVE), a, b)
+
+
+def _clear(gemm: Gemm, c: ir.Var) -> Any:
+    """Zero the accumulator where `clear_accum` says so; None where it plainly does not."""
+    known = constant(gemm.clear_accum)
+    if known == 0:
+        return None
+    q = X.Var("q", "int32")
+    zero = X.BufferStore(c, X.const(0, str(c.dtype)), [q], gemm.span)
+    loop = unrolled(q, int(c.shape[0]), zero, gemm.span)
+    return loop if known is not None else X.IfThenElse(gemm.clear_accum, loop, None, gemm.span)
+
+
+class _Operand:
+    """A or B of one gemm: already in registers, or loaded from LDS one step of K at a time."""
+
+    def __init__(
+        self,
+        region: Any,
+        k_outer: bool,
+        whole: Fragment,
+        tiles: int,
+        steps: int,
+        slots: int,
+        plan: _Plan,
+        block: Block,
+        span: Any,
+    ) -> None:
+        self._region, self._k_outer, self._whole = region, k_outer, whole
+        self._tiles, self._steps, self._slots = tiles, steps, slots
+        self._block, self._span = block, span
+        source = region.source
+        self._held = source.scope() == FRAGMENT
+        if self._held:
+            self._registers = block.registers(source)
+        else:
+            self._registers = local(f"{source.name}_frag", str(source.dtype), tiles * slots)
+
+    def tile(self, i: Any, step: Any) -> Any:
+        """The address of the registers of tile `i` in this step."""
+        first = (i * self._steps + step) * self._slots if self._held else i * self._slots
+        return X.address_of(self._registers[first])
+
+    def load(self, step: Any) -> list[Any]:
+        """Fill the registers for one step: by vectors along K where K is innermost in memory."""
+        if self._held:
+            return []
+        i, s = X.Var("i", "int32"), X.Var("s", "int32")
+        vector = not self._k_outer and self._slots > 1
+        lane = index(0) if vector else s
+        # The register number within the whole operand: tiles of one row of tiles follow each other along K.
+        register = (i * self._steps + step) * self._slots + lane
+        inside = self._whole.indices(self._block.thread, register)
+        mins = [r.min for r in self._region.region]
+        *lead, row, column = mins
+        row, column = row + inside[0], column + inside[1]
+        simplify = self._block.simplify
+        source, first = self._region.source, i * self._slots
+        if vector:
+            value = X.BufferLoad(source, [*lead, simplify(row), ramp(simplify(column), self._slots)])
+            store = X.BufferStore(self._registers, value, [ramp(first, self._slots)], self._span)
+            body = unrolled(i, self._tiles, store, self._span)
+        else:
+            value = X.BufferLoad(source, [*lead, simplify(row), simplify(column)])
+            store = X.BufferStore(self._registers, value, [first + s], self._span)
+            body = unrolled(i, self._tiles, unrolled(s, self._slots, store, self._span), self._span)
+        return [X.AllocBuffer(self._registers, span=self._span), body]

@@ -1,0 +1,154 @@
+"""Where an accumulator changes between registers and simdgroup matrices.
+
+In:  thread-level statements with `enter` and `leave` calls around every gemm (see `ops.gemm`).
+Out: `keep_matrices`: the same with few of them. A loop in which only gemms touch an accumulator keeps it in
+     matrices throughout; a constant fill right before `enter` fills the matrices instead. `expand`: the calls
+     as loops over tiles.
+Not: barriers of the block. `insert_sync` runs between the two and sees each call write the scratch tiles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.ir import tile_ops
+from tilelang.ir.tile_ops import seq
+from tilelang.layout.instruction import SIMDGROUP_C
+from tilelang.passes.evaluate import NotEvaluable, evaluate
+from tilelang.passes.walk import constant, remake, uses, walk, with_body
+from tilelang.targets.metal.ops.gemm import ENTER, LEAVE, do, fill_matrices
+from tilelang.targets.simt.block import unrolled
+
+
+def keep_matrices(func: X.PrimFunc) -> X.PrimFunc:
+    """Drop the changes of form that cancel, and allocate the matrices beside their registers."""
+    body = _settle(func.body)
+    pairs = {_registers(s).__chandle__(): _matrices(s) for s in walk(func.body) if _is(s, ENTER)}
+    return func.with_body(_allocate(body, pairs))
+
+
+def expand(func: X.PrimFunc) -> X.PrimFunc:
+    """Write the remaining `enter` and `leave` calls out."""
+
+    def rewrite(stmt: Any) -> Any:
+        if _is(stmt, ENTER):
+            return _tiles(stmt, "tl.metal.matrix_from_registers")
+        if _is(stmt, LEAVE):
+            return _tiles(stmt, "tl.metal.registers_from_matrix")
+        return remake(stmt, rewrite)
+
+    return func.with_body(rewrite(func.body))
+
+
+def _tiles(stmt: Any, name: str) -> Any:
+    scratch, _, _, lane, count = stmt.value.args
+    t = X.Var("t", "int32")
+    matrix = X.address_of(X.BufferLoad(_matrices(stmt), [t]))
+    registers = X.address_of(X.BufferLoad(_registers(stmt), [t * SIMDGROUP_C.registers]))
+    return unrolled(t, int(count.value), do(name, [scratch, matrix, registers, lane], stmt.span), stmt.span)
+
+
+# Dropping changes of form
+
+
+def _settle(stmt: Any) -> Any:
+    """`stmt` with its inner changes dropped or moved to its edges."""
+    if isinstance(stmt, X.SeqStmt):
+        return seq(_cancel([p for s in stmt.seq for p in _parts(_settle(s))]))
+    if isinstance(stmt, X.For):
+        inside, before, after = _lift(_parts(_settle(stmt.body)))
+        return seq([*before, with_body(stmt, seq(inside)), *after])
+    if isinstance(stmt, X.IfThenElse) and stmt.else_case is None:
+        inside, before, after = _lift(_parts(_settle(stmt.then_case)))
+        return seq([*before, X.IfThenElse(stmt.condition, seq(inside), None, stmt.span), *after])
+    return remake(stmt, _settle)
+
+
+def _lift(parts: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """(the rest, enters, leaves): accumulators that nothing but gemms touches in `parts` change form outside.
+
+    In the matrices nothing is lost by not leaving: an iteration that does not run changes neither form.
+    """
+    before, after = [], []
+    for enter in [p for p in parts if _is(p, ENTER)]:
+        registers = {_registers(enter).__chandle__()}
+        touching = [p for p in parts if uses(p, registers)]
+        if len(touching) == 2 and touching[0] is enter and _is(touching[1], LEAVE):
+            parts = [p for p in parts if p is not touching[0] and p is not touching[1]]
+            before.append(touching[0])
+            after.append(touching[1])
+    return parts, before, after
+
+
+def _cancel(parts: list[Any]) -> list[Any]:
+    """Without a `leave` that the next use, an `enter`, undoes, and with fills made in the matrices."""
+    changed = True
+    while changed:
+        changed = False
+        for k, enter in enumerate(parts):
+            if not _is(enter, ENTER):
+                continue
+            registers = _registers(enter)
+            handle = {registers.__chandle__()}
+            last = next((j for j in range(k - 1, -1, -1) if uses(parts[j], handle)), None)
+            if last is None:
+                continue
+            if _is(parts[last], LEAVE):
+                parts = [p for j, p in enumerate(parts) if j not in (last, k)]
+            elif (value := _filled(parts[last], registers)) is not None:
+                count = int(enter.value.args[4].value)
+                fill = fill_matrices(_matrices(enter), count, value, parts[last].span)
+                parts = [fill if j == last else p for j, p in enumerate(parts) if j != k]
+            else:
+                continue
+            changed = True
+            break
+    return parts
+
+
+def _filled(stmt: Any, registers: ir.Var) -> Any | None:
+    """The constant, if `stmt` sets every register to it."""
+    loops: dict[int, int] = {}
+    while isinstance(stmt, X.For) and constant(stmt.min) == 0 and constant(stmt.extent) is not None:
+        loops[stmt.loop_var.__chandle__()] = int(stmt.extent.value)
+        stmt = stmt.body
+    if not isinstance(stmt, X.BufferStore) or not stmt.buffer.same_as(registers):
+        return None
+    at, value = stmt.indices[0], stmt.value
+    value = value.value if isinstance(value, X.Broadcast) else value
+    if not isinstance(value, X.FloatImm | X.IntImm):
+        return None
+    grid = np.meshgrid(*(np.arange(n) for n in loops.values()), indexing="ij")
+    base = at.base if isinstance(at, X.Ramp) else at
+    try:
+        first = np.asarray(evaluate(base, dict(zip(loops, grid, strict=True)))).reshape(-1, 1)
+    except NotEvaluable:
+        return None
+    lanes = np.arange(int(at.lanes) if isinstance(at, X.Ramp) else 1)
+    return value if len(np.unique(first + lanes)) == int(registers.shape[0]) else None
+
+
+def _allocate(stmt: Any, pairs: dict[int, ir.Var]) -> Any:
+    if isinstance(stmt, X.AllocBuffer) and stmt.buffer.__chandle__() in pairs:
+        return seq([stmt, X.AllocBuffer(pairs[stmt.buffer.__chandle__()], span=stmt.span)])
+    return remake(stmt, lambda s: _allocate(s, pairs))
+
+
+def _is(stmt: Any, name: str) -> bool:
+    return isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, name)
+
+
+def _matrices(stmt: Any) -> ir.Var:
+    return stmt.value.args[1].args[0].source
+
+
+def _registers(stmt: Any) -> ir.Var:
+    return stmt.value.args[2].args[0].source
+
+
+def _parts(stmt: Any) -> list[Any]:
+    return list(stmt.seq) if isinstance(stmt, X.SeqStmt) else [stmt]
