@@ -34,7 +34,7 @@ from tilelang_lsp.protocol.capabilities import ClientFeatures
 from tilelang_lsp.protocol.editor import Editor
 from tilelang_lsp.protocol.to_lsp import TOKEN_LEGEND, ToLsp
 from tilelang_lsp.protocol.wire import TileLangProtocol, work_done_token
-from tilelang_lsp.session import OpenFile, PreviewFailed, Session
+from tilelang_lsp.session import SETTLE_S, OpenFile, PreviewFailed, Session
 
 log = logging.getLogger("tilelang_lsp")
 
@@ -89,6 +89,10 @@ class TileLangServer(LanguageServer):
         if file is None:
             raise JsonRpcInvalidParams(f"{uri} is not open")
         return file
+
+    async def settle(self, file: OpenFile, can_refresh: bool) -> None:
+        """Wait for the analysis of this text; not for long if the client can be told to ask again."""
+        await self.session.settle(file, None if can_refresh else SETTLE_S)
 
     def to_lsp(self, file: OpenFile) -> ToLsp:
         document = file.document
@@ -214,8 +218,6 @@ def _register_documents(server: TileLangServer) -> None:
 
 
 def _register_features(server: TileLangServer) -> None:
-    session_of = lambda: server.session  # noqa: E731 - it does not exist yet when features are registered
-
     @server.feature(
         types.TEXT_DOCUMENT_DIAGNOSTIC,
         types.DiagnosticOptions(
@@ -227,8 +229,7 @@ def _register_features(server: TileLangServer) -> None:
         file = server.session.files.get(params.text_document.uri)
         if file is None:
             return types.RelatedFullDocumentDiagnosticReport(items=[])
-        # Without refreshes this answer is the last one the client gets for this text.
-        await server.session.settle(file, None if server.editor.features.refresh_diagnostics else 30.0)
+        await server.settle(file, server.editor.features.refresh_diagnostics)
         return types.RelatedFullDocumentDiagnosticReport(items=server.diagnostics(file))
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
@@ -236,7 +237,7 @@ def _register_features(server: TileLangServer) -> None:
     async def text_hover(params: types.HoverParams) -> types.Hover | None:
         file = server.file(params.text_document.uri)
         if file.answer is None:
-            await session_of().settle(file)
+            await server.session.settle(file, SETTLE_S)
         place = from_lsp.place(file.document.index, params.position, server.encoding)
         found = hover(server.session.kernels(file), file.document.index, *place)
         return server.to_lsp(file).hover(found) if found else None
@@ -245,7 +246,7 @@ def _register_features(server: TileLangServer) -> None:
     @_guarded(server, "inlay hints", list)
     async def hints(params: types.InlayHintParams) -> list[types.InlayHint]:
         file = server.file(params.text_document.uri)
-        await server.session.settle(file)
+        await server.settle(file, server.editor.features.refresh_hints)
         first, last = params.range.start.line + 1, params.range.end.line + 1
         to_lsp = server.to_lsp(file)
         return [to_lsp.inlay_hint(h) for h in inlay_hints(server.session.kernels(file), first, last)]
@@ -254,7 +255,7 @@ def _register_features(server: TileLangServer) -> None:
     @_guarded(server, "lenses", list)
     async def code_lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
         file = server.file(params.text_document.uri)
-        await server.session.settle(file)
+        await server.settle(file, server.editor.features.refresh_lenses)
         to_lsp, client = server.to_lsp(file), server.session.settings.preview == "client"
         return [to_lsp.lens(lens, client) for lens in server.session.lenses(file)]
 
@@ -265,7 +266,7 @@ def _register_features(server: TileLangServer) -> None:
     @_guarded(server, "quick fixes", list)
     async def code_actions(params: types.CodeActionParams) -> list[types.CodeAction]:
         file = server.file(params.text_document.uri)
-        await server.session.settle(file)
+        await server.settle(file, False)
         span = from_lsp.span(file.document, params.range, server.encoding)
         fixes = quick_fixes(server.session.problems(file), file.document.index, span)
         to_lsp = server.to_lsp(file)
@@ -275,7 +276,7 @@ def _register_features(server: TileLangServer) -> None:
     @_guarded(server, "symbols", list)
     async def document_symbols(params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
         file = server.file(params.text_document.uri)
-        await server.session.settle(file)
+        await server.settle(file, False)
         to_lsp = server.to_lsp(file)
         return [to_lsp.symbol(s) for s in symbols(server.session.kernels(file))]
 
@@ -283,7 +284,7 @@ def _register_features(server: TileLangServer) -> None:
     @_guarded(server, "semantic tokens", lambda: types.SemanticTokens([]))
     async def tokens(params: types.SemanticTokensParams) -> types.SemanticTokens:
         file = server.file(params.text_document.uri)
-        await server.session.settle(file)
+        await server.settle(file, server.editor.features.refresh_tokens)
         return server.to_lsp(file).semantic_tokens(semantic_tokens(server.session.kernels(file)))
 
 

@@ -29,14 +29,13 @@ from tilelang_lsp.ide import preview as previews
 from tilelang_lsp.ide.diagnostics import diagnostics
 from tilelang_lsp.ide.lenses import Lens, lenses
 from tilelang_lsp.ide.run_report import run_problem
-from tilelang_lsp.ide.wording import specialisation_text
 from tilelang_lsp.runner import client as runner
 from tilelang_lsp.settings import Settings
 
 log = logging.getLogger(__name__)
 
 # How long a request may wait for the analysis of the text as it is now; then it gets what is known.
-SETTLE_S = 10.0
+SETTLE_S = 15.0
 # While the analysis process is still importing the compiler.
 SETTLE_AT_START_S = 0.3
 
@@ -300,8 +299,7 @@ class Session:
             raise PreviewFailed(str(error)) from error
         if answer.source is None:
             raise PreviewFailed(answer.message or previews.problems_text(answer.problems))
-        facts = _named(self.kernels(file), address.kernel) if file else None
-        return previews.preview(answer.source, specialisation_text(facts) if facts else "")
+        return previews.preview(answer.source)
 
     async def show(self, address: previews.PreviewAddress) -> previews.Preview:
         """A generated document for the editor: never fails, but says why there is nothing to see."""

@@ -139,7 +139,7 @@ class TestParse:
         doc = document(KERNELS)
         assert len(doc.kernels()) == 2
         doc.replace(Replacement(at, at, "\n    x = T.alloc_shared((64, "))
-        assert [k.qualified_name for k in doc.kernels()] == ["first", "factory.inner"]
+        assert [k.qualified_name for k in doc.kernels()] == ["first", "factory"]
         assert doc.text_of(doc.kernels()[1]).startswith("@tl.jit(out_idx=[-1])\ndef factory")
 
     def test_syntax_errors_have_places(self):
@@ -160,7 +160,7 @@ class TestKernels:
         doc = document(KERNELS)
         assert [(k.qualified_name, k.style) for k in doc.kernels()] == [
             ("first", "eager"),
-            ("factory.inner", "lazy"),
+            ("factory", "lazy"),
         ]
         first = doc.kernels()[0]
         assert doc.text_of(first).startswith("@tl.jit\ndef first")
@@ -212,4 +212,9 @@ class TestKernels:
                 @T.prim_func
                 def main(): pass
                 return main
-        """) == ["Ops.gemm", "build.main"]
+
+            class Outer:
+                def build(self):
+                    @T.prim_func
+                    def main(): pass
+        """) == ["Ops.gemm", "build", "Outer.build"]

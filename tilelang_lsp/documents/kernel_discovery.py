@@ -1,9 +1,9 @@
 """Where the kernels of a file are, from the incremental parse alone, so also in code that does not compile.
 
 A kernel is a function under `tilelang.jit` or `T.prim_func`, however these names were imported or renamed:
-`import tilelang as tl`, `from tilelang import jit as j`, `import tilelang.language as T`,
-`my_jit = tl.jit(out_idx=[-1])`.
-A jit factory that contains a `@T.prim_func` is one lazy kernel, named `factory.inner`.
+`import tilelang as tl`, `from tilelang import jit as j`, `import tilelang.language as T`, `my_jit =
+tl.jit(out_idx=[-1])`. A function that contains a `@T.prim_func`, decorated or not, is one lazy kernel under
+its own name. Names are those that the compiler's frontend gives.
 """
 
 from __future__ import annotations
@@ -48,72 +48,53 @@ class KernelSlice:
 def find_kernels(tree: SyntaxTree) -> list[KernelSlice]:
     """The kernels of a file in the order of the text. Other functions, decorated or not, are left out."""
     names = _bindings(tree)
-    marked: list[tuple[Node, Node, str]] = []
-    for node, name in _decorated_functions(tree.root):
-        kind = _kernel_kind(tree, node, names)
-        if kind:
-            marked.append((node, name, kind))
-    return list(_slices(tree, marked))
+    return list(_find(tree, tree.root, names, ""))
 
 
-def _decorated_functions(node: Node) -> Iterator[tuple[Node, Node]]:
-    """(decorated definition, name) of all decorated functions, outer ones first."""
+def _find(tree: SyntaxTree, node: Node, names: Mapping[str, str], prefix: str) -> Iterator[KernelSlice]:
+    for whole, definition in _definitions(node):
+        name, body = definition.child_by_field_name("name"), definition.child_by_field_name("body")
+        if name is None or body is None:
+            continue
+        qualified = prefix + tree.text_of(name)
+        if definition.type == "function_definition":
+            kind = _kernel_kind(tree, whole, names)
+            makes_kernel = any(_kernel_kind(tree, w, names) == "prim_func" for w, _ in _definitions(body))
+            if kind or makes_kernel:
+                style: Literal["eager", "lazy"] = "eager" if kind == "jit" and not makes_kernel else "lazy"
+                yield _slice(tree, whole, name, qualified, style)
+                continue
+        yield from _find(tree, body, names, f"{qualified}.")
+
+
+def _definitions(node: Node) -> Iterator[tuple[Node, Node]]:
+    """(whole, definition) of functions and classes in a body; `whole` has the decorators in it."""
     for child in node.named_children:
         kind = child.type
         definition = child.child_by_field_name("definition") if kind == "decorated_definition" else child
-        if definition is None:
-            continue
-        if definition.type in ("function_definition", "class_definition"):
-            name, body = definition.child_by_field_name("name"), definition.child_by_field_name("body")
-            if definition is not child and definition.type == "function_definition" and name is not None:
-                yield child, name
-            if body is not None:
-                yield from _decorated_functions(body)
+        if definition is not None and definition.type in ("function_definition", "class_definition"):
+            yield child, definition
         elif kind in _BLOCKS or kind == "ERROR":
-            yield from _decorated_functions(child)
+            yield from _definitions(child)
 
 
-def _slices(tree: SyntaxTree, marked: list[tuple[Node, Node, str]]) -> Iterator[KernelSlice]:
-    for node, name, kind in marked:
-        if kind == "prim_func" and any(
-            outer is not node and _inside(node, outer) for outer, _, k in marked if k == "jit"
-        ):
-            continue  # named by its factory
-        inner = next(
-            (n for other, n, k in marked if k == "prim_func" and other is not node and _inside(other, node)),
-            None,
-        )
-        parts = [*_enclosing(tree, node), tree.text_of(name)]
-        if kind == "jit" and inner is not None:
-            parts.append(tree.text_of(inner))
-        yield KernelSlice(
-            qualified_name=".".join(parts),
-            name=parts[-1] if kind == "prim_func" else tree.text_of(name),
-            style="lazy" if kind == "prim_func" or inner is not None else "eager",
-            start=tree.offset_of(node.start_byte),
-            end=tree.offset_of(node.end_byte),
-            name_start=tree.offset_of(name.start_byte),
-            name_end=tree.offset_of(name.end_byte),
-        )
-
-
-def _inside(inner: Node, outer: Node) -> bool:
-    return outer.start_byte <= inner.start_byte and inner.end_byte <= outer.end_byte
-
-
-def _enclosing(tree: SyntaxTree, node: Node) -> list[str]:
-    names: list[str] = []
-    parent = node.parent
-    while parent is not None:
-        if parent.type in ("function_definition", "class_definition"):
-            name = parent.child_by_field_name("name")
-            if name is not None:
-                names.append(tree.text_of(name))
-        parent = parent.parent
-    return names[::-1]
+def _slice(
+    tree: SyntaxTree, whole: Node, name: Node, qualified: str, style: Literal["eager", "lazy"]
+) -> KernelSlice:
+    return KernelSlice(
+        qualified_name=qualified,
+        name=tree.text_of(name),
+        style=style,
+        start=tree.offset_of(whole.start_byte),
+        end=tree.offset_of(whole.end_byte),
+        name_start=tree.offset_of(name.start_byte),
+        name_end=tree.offset_of(name.end_byte),
+    )
 
 
 def _kernel_kind(tree: SyntaxTree, node: Node, names: Mapping[str, str]) -> str | None:
+    if node.type != "decorated_definition":
+        return None
     for child in node.children:
         if child.type != "decorator" or len(child.children) < 2:
             continue

@@ -10,8 +10,8 @@ from tilelang.diagnostics.problem import Problem
 from tilelang.facts.reports import GeneratedSource
 
 _SUFFIXES = {"cuda": ".cu", "hip": ".hip", "metal": ".metal", "cpu": ".ll"}
-# What editors call the languages. HIP is C++ to them.
-_LANGUAGES = {"cuda": "cuda-cpp", "hip": "cpp", "metal": "cpp", "cpu": "llvm"}
+# What editors call the languages: HIP and Metal are C++ to them; what LLVM compiles is shown as TVMScript.
+_LANGUAGES = {"cuda": "cuda-cpp", "hip": "cpp", "metal": "cpp", "cpu": "python"}
 _SCHEME = "tilelang-"
 
 TARGETS = tuple(_SUFFIXES)
@@ -63,19 +63,16 @@ class Preview:
     line_map: tuple[int, ...]
 
 
-def preview(source: GeneratedSource, specialisation: str) -> Preview:
-    """`source` under a first line that names kernel, target and specialisation."""
+def preview(source: GeneratedSource) -> Preview:
+    """`source` with one entry of the line map for every line."""
     text = source.text.rstrip("\n") + "\n"
     n_lines = text.count("\n")
-    line_map = (*source.line_map, *([0] * n_lines))[:n_lines]
-    title = f"{_comment(source.language)} {source.kernel} for {source.target}"
-    title += f", {specialisation}" if specialisation else ""
-    return Preview(f"{title}\n{text}", (0, *line_map))
+    return Preview(text, (*source.line_map, *([0] * n_lines))[:n_lines])
 
 
 def failed_preview(address: PreviewAddress, message: str) -> Preview:
     """A text for a document that cannot be generated: why, as comments."""
-    comment = _comment("llvm" if address.target == "cpu" else address.target)
+    comment = _comment(address.target)
     lines = [f"{comment} {address.kernel} cannot be generated for {address.target}:", *message.splitlines()]
     text = "".join(f"{line}\n" if i == 0 else f"{comment}   {line}\n" for i, line in enumerate(lines))
     return Preview(text, (0,) * len(lines))
@@ -83,7 +80,7 @@ def failed_preview(address: PreviewAddress, message: str) -> Preview:
 
 def outdated_preview(last: Preview, address: PreviewAddress, reason: str) -> Preview:
     """The last good text while the Python text cannot be compiled. Lines may have moved: none is mapped."""
-    comment = _comment("llvm" if address.target == "cpu" else address.target)
+    comment = _comment(address.target)
     return Preview(f"{comment} out of date: {reason}\n{last.text}", (0,) * (last.text.count("\n") + 1))
 
 
@@ -93,5 +90,5 @@ def problems_text(problems: Iterable[Problem]) -> str:
     return "\n".join(f"line {p.span.line}: {p.message} [{p.rule}]" for p in ordered)
 
 
-def _comment(language: str) -> str:
-    return ";" if language in ("llvm", "cpu") else "//"
+def _comment(target: str) -> str:
+    return "#" if target == "cpu" else "//"

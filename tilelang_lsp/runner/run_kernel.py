@@ -1,10 +1,10 @@
 """Runs one kernel in the user's interpreter and compares it with its torch reference; self-contained.
 
 It must work with whatever `tilelang` that interpreter holds, so it imports nothing of the server's. It
-reads one line of JSON from stdin (what is known of the kernel, see `tilelang/facts/run_request.py`) and writes lines
-of JSON to stdout: `{"event": "progress", "message"}` and at last `{"event": "result", "result"}` with the
-fields of a RunResult, but `error_line` in the place of its `error_span`. What the kernel and its file print
-goes to stderr.
+reads one line of JSON from stdin (what is known of the kernel, see `tilelang/facts/run_request.py`) and
+writes lines of JSON to stdout: `{"event": "progress", "message"}` and at last `{"event": "result",
+"result"}` with the fields of a RunResult, but `error_line` in the place of its `error_span`. What the
+kernel and its file print goes to stderr.
 
 Inputs are seeded. Sizes that the kernel leaves open get a small value that common tiles divide and one that
 they do not. Tolerances follow from dtypes and the length of reductions: see `tolerance`.
@@ -226,8 +226,8 @@ class Kernel:
 
     def _compiled(self, sizes: dict[str, int]) -> Any:
         target = self.object
-        if self.request["kernel"] != self.name:  # a factory
-            names = parameter_names(target)
+        names = parameter_names(target)
+        if not {t["name"] for t in self.tensors} <= set(names):  # a factory, not the kernel itself
             values = {k: v for k, v in {**self.values, **sizes}.items() if k in names}
             target = target(**values)
         if hasattr(target, "get_kernel_source"):
