@@ -29,7 +29,8 @@ def fence_id(fence: Fence) -> str:
 
 @pytest.mark.parametrize("fence", all_fences(), ids=fence_id)
 def test_fence(fence: Fence):
-    assert disagreements(fence) == []
+    found = disagreements(fence)
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("page", [*pages(DOCS), *pages(HERE)], ids=lambda p: f"{p.parent.name}/{p.stem}")

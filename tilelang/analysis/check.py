@@ -85,7 +85,8 @@ def check_kernel(
     programs = [trace_static(module, kernel, specialisation=s) for s in under]
     checked = [check_program(program, target, module.text) for program in programs]
     problems = _merge(under, [found for _, found in checked])
-    return KernelReport(checked[0][0], tuple(_silence(module, kernel, problems)))
+    sure = all(program.complete for program in programs)
+    return KernelReport(checked[0][0], tuple(_silence(module, kernel, problems, sure)))
 
 
 def check_program(
@@ -136,13 +137,19 @@ def _only_with(problem: Problem, under: Sequence[Specialisation], which: int) ->
     return replace(problem, severity=severity, message=f"with {values}: {problem.message}")
 
 
-def _silence(module: StaticModule, kernel: KernelSource, problems: list[Problem]) -> list[Problem]:
-    """Problems that no comment silences; comments of macros and helpers count, but are never called unused."""
+def _silence(
+    module: StaticModule, kernel: KernelSource, problems: list[Problem], sure: bool
+) -> list[Problem]:
+    """Problems that no comment silences; comments of macros and helpers count, but are never called unused.
+
+    Neither are those of a kernel of which parts are not known (`sure` False): the problem may show later.
+    """
     first, last = kernel.span.line, kernel.span.end_line
     inside = [p for p in problems if p.span.path == module.path and first <= p.span.line <= last]
     outside = [p for p in problems if p not in inside]
     everywhere = [(1, len(module.source.lines))]
-    kept = apply_ignores(module.path, module.text, inside, lines=(first, last))
+    unsure = () if sure else everywhere
+    kept = apply_ignores(module.path, module.text, inside, lines=(first, last), unsure=unsure)
     kept += apply_ignores(module.path, module.text, outside, unsure=everywhere)
     return sorted(kept, key=lambda p: (p.span, p.severity.rank, p.rule))
 

@@ -26,7 +26,7 @@ from tilelang.ir.tile_program import (
     OpRecord,
     Store,
 )
-from tilelang.ir.values import Buffer
+from tilelang.ir.values import Buffer, Unknown
 from tilelang.ops.registry import TILE_OPS
 
 from tvm import ir  # isort: skip
@@ -43,8 +43,8 @@ class Touch:
     record: OpRecord | None = None
 
     def shares_loop(self, other: Touch) -> bool:
-        """Whether one of the two may run again after the other, in a common loop."""
-        return any(a is b for a in self.context.loops for b in other.context.loops)
+        """Whether one of the two may run again after the other, in a common loop that runs in order."""
+        return any(a is b and a.kind != "Parallel" for a in self.context.loops for b in other.context.loops)
 
 
 @dataclass(eq=False)
@@ -186,7 +186,9 @@ def _explained(subject: Subject) -> Iterator[tuple[Buffer, Span]]:
         for access in subject.accesses(record):
             yield access.region.buffer, record.span
     for access in subject.program.accesses:
-        yield access.buffer, access.span
+        # A call that is not known touches its buffers at unknown places.
+        if access.indices and not any(isinstance(i.start, Unknown) for i in access.indices):
+            yield access.buffer, access.span
     for buffer in subject.program.buffers:
         if buffer.view_of is not None:
             yield buffer, buffer.span

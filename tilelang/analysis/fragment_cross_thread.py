@@ -45,7 +45,7 @@ def check(subject: Subject) -> Iterator[Problem]:
         indices = tuple(i.start for i in access.indices)
         if access.buffer.scope != "local.fragment" or not variables:
             continue
-        if any(isinstance(i, Unknown) for i in indices):
+        if len(indices) != len(access.buffer.shape) or any(isinstance(i, Unknown) for i in indices):
             continue
         seen = _Seen(access, indices, variables)
         problem = _alone(subject, seen)

@@ -81,7 +81,7 @@ def _both_sized(src: Region, dst: Region, prover: Prover) -> CopyExtents:
     real_a, real_b = _real(a), _real(b)
     if len(real_a) != len(real_b):
         promoted = _promote_points(src, dst)
-        if promoted is not None:
+        if promoted is not None and _may_match(*promoted, prover):
             a, b = promoted
             real_a, real_b = _real(a), _real(b)
     if len(real_a) != len(real_b):
@@ -129,6 +129,14 @@ def _promote_points(src: Region, dst: Region) -> tuple[tuple[Value, ...], tuple[
         elif as_int(a[-k]) != 1 and _is_point_entry(dst, len(b) - k):
             b[-k], changed = a[-k], True
     return (tuple(a), tuple(b)) if changed else None
+
+
+def _may_match(a: Sequence[Value], b: Sequence[Value], prover: Prover) -> bool:
+    """Whether the extents other than 1 are as many on both sides and not proven different."""
+    real_a, real_b = _real(a), _real(b)
+    return len(real_a) == len(real_b) and all(
+        prover.equal(a[i], b[j]) is not False for i, j in zip(real_a, real_b, strict=True)
+    )
 
 
 def _is_point_entry(region: Region, dim: int) -> bool:

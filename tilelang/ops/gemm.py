@@ -20,7 +20,7 @@ from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, Value, as_int, show
 from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition, warp_partitions
 from tilelang.ops.build import operand_region, option
-from tilelang.ops.operands import declared, dtype_name, regions, scope_name, shape_text, times, wrong_operands
+from tilelang.ops.operands import declared, dtype_name, regions, scope_name, shape_text, times
 from tilelang.ops.source_edits import append_argument, rename_callee, replace_argument
 from tilelang.ops.tile_op import CheckContext, OpDescription, RegionAccess, TileOp
 
@@ -127,8 +127,7 @@ def _transposes(record: OpRecord) -> tuple[bool, bool] | None:
 
 
 def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
-    """gemm-shape, gemm-scope, gemm-dtype, gemm-runtime-extent, gemm-tile, thread-count, tile-operand."""
-    yield from wrong_operands(record, ("A", "B", "C"))
+    """gemm-shape, gemm-scope, gemm-dtype, gemm-runtime-extent, gemm-tile, thread-count."""
     yield from _check_scopes(record, context)
     yield from _check_dtypes(record, context)
     shapes = list(_check_ranks(record, context))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from tilelang.diagnostics.problem import Problem, Related
-from tilelang.diagnostics.rules.scope import TILE_OPERAND
+from tilelang.diagnostics.problem import Related
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import SCOPE_NAMES, Buffer, Region, Unknown, Value, as_int, show
 
@@ -32,15 +30,6 @@ def declared(*buffers: Buffer) -> tuple[Related, ...]:
     """Where each buffer comes from, for the related places of a problem."""
     unique = dict.fromkeys(buffers)
     return tuple(Related(b.name_span, f"{b.name} is {type_text(b)}") for b in unique)
-
-
-def wrong_operands(record: OpRecord, names: Iterable[str]) -> Iterator[Problem]:
-    """tile-operand for every argument that is plainly no buffer; a traced scalar may be a variable."""
-    for name in names:
-        operand = record.operands.get(name)
-        if operand is not None and isinstance(operand.value, bool | int | float | str | None):
-            found = describe_value(operand.value)
-            yield TILE_OPERAND.at(operand.span, argument=name, op=record.op, found=found)
 
 
 def regions(record: OpRecord, names: Iterable[str]) -> list[Region] | None:
@@ -94,14 +83,3 @@ def dtype_bits(dtype: str | None) -> int | None:
 def times(extents: Sequence[Value]) -> str:
     """`128×32`."""
     return "×".join(show(e) for e in extents)
-
-
-def describe_value(value: Any) -> str:
-    """What an operand that is no region is, for a message."""
-    if value is None:
-        return "None"
-    if isinstance(value, bool | int | float):
-        return f"the number {value}"
-    if isinstance(value, str):
-        return f"the text {value!r}"
-    return "no buffer"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.diagnostics.problem import Problem
-from tilelang.diagnostics.rules.dtype import REDUCE_DTYPE
 from tilelang.diagnostics.rules.scope import REDUCE_SCOPE
 from tilelang.diagnostics.rules.shape import REDUCE_DIM, REDUCE_SHAPE
 from tilelang.ir import tile_ops
@@ -15,7 +14,7 @@ from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, Value, as_int, show
 from tilelang.ops.build import operand_region, option
-from tilelang.ops.operands import declared, dtype_name, scope_name, shape_text, times, wrong_operands
+from tilelang.ops.operands import declared, dtype_name, scope_name, shape_text, times
 from tilelang.ops.tile_op import CheckContext, OpDescription, RegionAccess, TileOp
 
 from tvm import ir  # isort: skip
@@ -90,8 +89,7 @@ _PRIVATE = frozenset({"local", "local.var"})
 
 
 def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
-    """reduce-shape, reduce-scope, reduce-dtype, tile-operand."""
-    yield from wrong_operands(record, ("buffer", "out"))
+    """reduce-shape, reduce-scope."""
     src, dst = record.region("buffer"), record.region("out")
     if src is None or dst is None:
         return
@@ -106,9 +104,6 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
             out=dst.buffer.name,
             out_scope=scope_name(dst.buffer),
         )
-    kind, dtype = option(record.value("kind", "sum")), dtype_name(src.buffer)
-    if str(kind).startswith("bit") and dtype is not None and "float" in dtype:
-        yield REDUCE_DTYPE.at(record.span_of("buffer"), buffer=src.buffer.name, dtype=dtype, kind=kind)
 
 
 def _check_shape(record: OpRecord, src: Region, dst: Region, context: CheckContext) -> Iterator[Problem]:

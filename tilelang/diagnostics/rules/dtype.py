@@ -22,11 +22,3 @@ GEMM_OPERAND_DTYPE = replace(
     GEMM_DTYPE,
     message="{target} has no matrix instruction for {operand}; it has {known}",
 )
-
-REDUCE_DTYPE = Rule(
-    "reduce-dtype",
-    "dtype",
-    Severity.ERROR,
-    "Bitwise reductions need integers or booleans.",
-    "{buffer} is {dtype}; T.reduce_{kind} works on integers and booleans",
-)

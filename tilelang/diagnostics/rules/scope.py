@@ -25,14 +25,6 @@ GEMM_PART_OF_FRAGMENT = replace(
     message="{operand} is a part of the fragment {buffer} {shape}; T.gemm takes fragments only whole",
 )
 
-TILE_OPERAND = Rule(
-    "tile-operand",
-    "scope",
-    Severity.ERROR,
-    "A tile operation works on tensors, tiles and slices of them.",
-    "{argument} of T.{op} is {found}; it must be a tensor, a tile or a slice of one",
-)
-
 REDUCE_SCOPE = Rule(
     "reduce-scope",
     "scope",
