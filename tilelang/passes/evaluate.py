@@ -9,6 +9,8 @@ import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.passes.walk import is_choice
+
 
 class NotEvaluable(ValueError):
     """The expression reads memory or a variable without a value."""
@@ -67,6 +69,6 @@ def evaluate(expr: Any, env: Mapping[int, Any]) -> Any:
     if kind is X.Select:
         parts = (expr.condition, expr.true_value, expr.false_value)
         return np.where(*(evaluate(p, env) for p in parts))
-    if kind is ir.Call and expr.op.name == "tirx.if_then_else":
+    if is_choice(expr):
         return np.where(*(evaluate(p, env) for p in expr.args))
     raise NotEvaluable(str(expr))

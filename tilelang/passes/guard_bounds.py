@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import ir, sym
 from tvm import tirx as X
 
-from tilelang.passes.walk import constant, index, map_operands, remake
+from tilelang.passes.walk import constant, index, is_choice, map_operands, remake
 
 _POSITIVE = sym.ConstIntBound(1, sym.ConstIntBound.POS_INF)
 
@@ -111,7 +111,7 @@ class _Guards:
             return expr
         if isinstance(expr, ir.TensorLoad):
             return self._load(expr)
-        if isinstance(expr, ir.Call) and expr.op.name == "tirx.if_then_else":
+        if is_choice(expr):
             return self._choice(expr)
         return map_operands(expr, self._guarded)
 

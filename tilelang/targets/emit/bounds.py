@@ -43,7 +43,7 @@ class Bounds:
             return self.interval(e.value) if _is_integer(e.value) else EVERYTHING
         if kind is X.Select:
             return _hull(self.interval(e.true_value), self.interval(e.false_value))
-        if kind is ir.Call and e.op.name == "tirx.if_then_else":
+        if kind is ir.Call and e.op.name == "prim.if_then_else":
             return _hull(self.interval(e.args[1]), self.interval(e.args[2]))
         return _UNSIGNED if _is_unsigned(e) else EVERYTHING
 

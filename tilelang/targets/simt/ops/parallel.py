@@ -20,7 +20,7 @@ from tilelang.passes.evaluate import NotEvaluable
 from tilelang.passes.guard_bounds import conjunction
 from tilelang.passes.infer_layouts import contiguous_registers, owned_registers
 from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory
-from tilelang.passes.walk import FRAGMENT, constant, index, map_operands, remake, variables, walk
+from tilelang.passes.walk import FRAGMENT, constant, index, is_choice, map_operands, remake, variables, walk
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
 from tilelang.targets.simt.ops.registers import Radix, fit_digits
 
@@ -179,7 +179,7 @@ class ParallelLowering:
         if isinstance(expr, ir.TensorLoad):
             indices = [self.block.simplify(self.expression(i, lane)) for i in expr.indices]
             return X.BufferLoad(expr.source, indices, expr.span)
-        if isinstance(expr, ir.Call) and expr.op.name == "tirx.if_then_else":
+        if is_choice(expr):
             condition, yes, no = (self.expression(a, lane) for a in expr.args)
             condition = self.block.simplify(condition)
             return yes if constant(condition) == 1 else X.if_then_else(condition, yes, no)
@@ -341,7 +341,7 @@ class ParallelLowering:
                 return X.BufferLoad(array, [self.inner - self._first()])
         if isinstance(expr, ir.TensorLoad) or not isinstance(expr, ir.Expr):
             return expr
-        if isinstance(expr, ir.Call) and expr.op.name == "tirx.if_then_else":
+        if is_choice(expr):
             first, yes, no = expr.args
             first = self._hoist(first, before, conditional)
             return X.if_then_else(first, self._hoist(yes, before, True), self._hoist(no, before, True))
@@ -397,7 +397,7 @@ def guarded_load(expr: Any) -> tuple[Any, Any]:
     """(load, condition) of a load that stands alone, or of `if_then_else(condition, load, 0)`; (None, None) else."""
     if isinstance(expr, ir.TensorLoad):
         return expr, None
-    if isinstance(expr, ir.Call) and expr.op.name == "tirx.if_then_else":
+    if is_choice(expr):
         condition, yes, no = expr.args
         zero = isinstance(no, X.IntImm | X.FloatImm) and no.value == 0
         if isinstance(yes, ir.TensorLoad) and zero:

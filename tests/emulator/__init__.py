@@ -1,0 +1,1 @@
+"""An interpreter of thread-level CUDA functions, for tests on machines without a GPU."""

@@ -1,0 +1,326 @@
+"""Runs a lowered CUDA kernel block by block, all threads of a block in step, and watches what they do."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from tvm import ir
+from tvm import tirx as X
+
+from tests.emulator import instructions
+from tests.emulator.expressions import Expressions
+from tests.emulator.memory import EmulationError, SharedMemory, numpy_dtype, poison
+from tilelang.layout.banks import conflict_degree
+from tilelang.targets.lowered import LoweredKernel
+
+
+class Statistics:
+    """What a run was like."""
+
+    def __init__(self) -> None:
+        self.barriers = 0  # of one block
+        self.ldmatrix_conflicts = 1  # turns of the worst ldmatrix
+        self.instructions: dict[str, int] = {}  # executed statements by name, of one block
+
+
+def run(lowered: LoweredKernel, tensors: Mapping[str, np.ndarray], sizes: Mapping[str, int] | None = None) -> Statistics:
+    """Run the whole grid on `tensors`, which are changed in place; `sizes` are the plan's symbols and scalars."""
+    known = dict(sizes or {})
+    statistics = Statistics()
+    grid = [_number(e, known) for e in lowered.plan.grid]
+    flat = {name: array.reshape(-1) for name, array in tensors.items()}
+    for name, array in tensors.items():
+        assert np.shares_memory(flat[name], array), f"{name} must be contiguous"
+    for place in itertools.product(*(range(n) for n in reversed(grid))):
+        _Block(lowered, flat, known, tuple(reversed(place)), statistics).run()
+    return statistics
+
+
+def _number(expr: int | str, known: Mapping[str, int]) -> int:
+    return expr if isinstance(expr, int) else int(eval(expr, {"min": min, "max": max}, dict(known)))
+
+
+class _Block:
+    def __init__(
+        self,
+        lowered: LoweredKernel,
+        tensors: Mapping[str, np.ndarray],
+        sizes: Mapping[str, int],
+        place: tuple[int, ...],
+        statistics: Statistics,
+    ) -> None:
+        self.lowered, self.place, self.statistics = lowered, place, statistics
+        self.thread_shape = lowered.plan.threads
+        self.threads = int(np.prod(self.thread_shape))
+        self.all = np.ones(self.threads, bool)
+        self.number = np.arange(self.threads)
+        self.shared = SharedMemory(lowered.plan.shared_bytes)
+        self.offsets = {b.__chandle__(): at for b, at in lowered.shared_offsets.items()}
+        self.tensors: dict[int, np.ndarray] = {}
+        self.local: dict[int, np.ndarray] = {}
+        self.e = Expressions(self.threads, self._load, self._call)
+        self.groups: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = []
+        self.open: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self.line = 0
+        for p in lowered.func.params:
+            if X.is_buffer_var(p):
+                self.tensors[p.__chandle__()] = tensors[str(p.name)]
+            else:
+                self.e.values[p.__chandle__()] = np.int32(sizes[str(p.name)])
+
+    def run(self) -> None:
+        self.statistics.barriers = 0
+        self.statistics.instructions = {}
+        self._statement(self.lowered.func.body, self.all)
+        if any(self.groups) or self.open:
+            raise EmulationError("the kernel ends with asynchronous copies in flight")
+
+    # Statements
+
+    def _statement(self, s: Any, mask: np.ndarray) -> None:
+        if s.span is not None:
+            self.line = int(s.span.line)
+        if isinstance(s, X.SeqStmt):
+            for part in s.seq:
+                self._statement(part, mask)
+        elif isinstance(s, X.AttrStmt):
+            self._axis(s)
+            self._statement(s.body, mask)
+        elif isinstance(s, X.AllocBuffer):
+            self._allocate(s.buffer)
+        elif isinstance(s, X.Bind):
+            self.e.values[s.var.__chandle__()] = self.e.value(s.value, mask)
+        elif isinstance(s, X.BufferStore):
+            self._store(s, mask)
+        elif isinstance(s, X.Evaluate):
+            if isinstance(s.value, ir.Call):
+                self.e.value(s.value, mask)
+        elif isinstance(s, X.IfThenElse):
+            self._if(s, mask)
+        elif isinstance(s, X.For):
+            self._for(s, mask)
+        elif isinstance(s, X.While):
+            self._while(s, mask)
+        else:
+            raise NotImplementedError(type(s).__name__)
+
+    def _axis(self, s: X.AttrStmt) -> None:
+        kind, _, axis = str(s.node.thread_tag).partition(".")
+        k = "xyz".index(axis)
+        if kind == "blockIdx":
+            value: Any = np.int32(self.place[k])
+        else:
+            value = (self.number // int(np.prod(self.thread_shape[:k])) % self.thread_shape[k]).astype(np.int32)
+        self.e.values[s.node.var.__chandle__()] = value
+
+    def _allocate(self, buffer: Any) -> None:
+        if buffer.scope().startswith("shared"):
+            if buffer.__chandle__() not in self.offsets:
+                raise EmulationError(f"{buffer.name} has no place in the arena")
+            return
+        self.local[buffer.__chandle__()] = poison((self.threads, int(buffer.shape[0])), str(buffer.dtype))
+
+    def _if(self, s: X.IfThenElse, mask: np.ndarray) -> None:
+        condition = np.broadcast_to(np.asarray(self.e.value(s.condition, mask), bool), (self.threads,))
+        for branch, active in ((s.then_case, mask & condition), (s.else_case, mask & ~condition)):
+            if branch is not None and active.any():
+                self._statement(branch, active)
+
+    def _for(self, s: X.For, mask: np.ndarray) -> None:
+        first = np.broadcast_to(np.asarray(self.e.value(s.min, mask)), (self.threads,))
+        count = np.broadcast_to(np.asarray(self.e.value(s.extent, mask)), (self.threads,))
+        step = 1 if s.step is None else int(s.step.value)
+        turns = -(-count // step)
+        for k in range(int(turns[mask].max(initial=0))):
+            active = mask & (k < turns)
+            value = (first + k * step).astype(np.int32)
+            self.e.values[s.loop_var.__chandle__()] = value[0] if (value == value[0]).all() else value
+            self._statement(s.body, active)
+
+    def _while(self, s: X.While, mask: np.ndarray) -> None:
+        while True:
+            mask = mask & np.broadcast_to(np.asarray(self.e.value(s.condition, mask), bool), (self.threads,))
+            if not mask.any():
+                return
+            self._statement(s.body, mask)
+
+    def _store(self, s: X.BufferStore, mask: np.ndarray) -> None:
+        value = np.asarray(self.e.value(s.value, mask))
+        index, vector = self._index(s.indices[0], mask)
+        if value.dtype != numpy_dtype(str(s.buffer.dtype)):
+            raise EmulationError(f"line {self.line}: {value.dtype} stored into {s.buffer.name} of {s.buffer.dtype}")
+        if value.ndim == 1 and vector:
+            value = value[:, None]
+        value = np.broadcast_to(value if value.ndim or not vector else value, index.shape)
+        active = self.number[mask]
+        self._check(s.buffer, index[mask], vector)
+        scope = s.buffer.scope()
+        if scope == "global":
+            self.tensors[s.buffer.__chandle__()][index[mask]] = value[mask]
+        elif scope.startswith("shared"):
+            bytes_ = _bytes(value[mask], vector)
+            self.shared.write(active, self._byte(s.buffer, index[mask], vector), bytes_, self._what(s.buffer))
+        else:
+            array = self.local[s.buffer.__chandle__()]
+            array[active[:, None] if vector else active, index[mask]] = value[mask]
+
+    # Memory
+
+    def _index(self, expr: Any, mask: np.ndarray) -> tuple[np.ndarray, bool]:
+        index = np.asarray(self.e.value(expr, mask))
+        vector = isinstance(expr, X.Ramp)
+        return (index if vector else np.broadcast_to(index, (self.threads,))), vector
+
+    def _load(self, buffer: Any, expr: Any, mask: np.ndarray) -> np.ndarray:
+        index, vector = self._index(expr, mask)
+        result = poison(index.shape, str(buffer.dtype))
+        if not mask.any():
+            return result
+        active = self.number[mask]
+        self._check(buffer, index[mask], vector)
+        scope = buffer.scope()
+        if scope == "global":
+            result[mask] = self.tensors[buffer.__chandle__()][index[mask]]
+        elif scope.startswith("shared"):
+            count = (index.shape[1] if vector else 1) * result.dtype.itemsize
+            start = self._byte(buffer, index[mask], vector)
+            found = self.shared.read(active, start, count, self._what(buffer))
+            result[mask] = np.ascontiguousarray(found).view(result.dtype).reshape(result[mask].shape)
+        else:
+            array = self.local[buffer.__chandle__()]
+            result[mask] = array[active[:, None] if vector else active, index[mask]]
+        return result
+
+    def _check(self, buffer: Any, index: np.ndarray, vector: bool) -> None:
+        """Inside the buffer, and aligned as wide accesses must be."""
+        size = self._size(buffer)
+        if index.size and (index.min() < 0 or index.max() >= size):
+            worst = index.max() if index.max() >= size else index.min()
+            raise EmulationError(f"line {self.line}: {buffer.name}[{worst}] of {size} elements")
+        if vector and index.size:
+            wide = min(index.shape[1] * numpy_dtype(str(buffer.dtype)).itemsize, 16)
+            start = index[:, 0] * numpy_dtype(str(buffer.dtype)).itemsize + self.offsets.get(buffer.__chandle__(), 0)
+            if (start % wide).any():
+                raise EmulationError(f"line {self.line}: {buffer.name} accessed {wide} bytes wide, not aligned")
+
+    def _size(self, buffer: Any) -> int:
+        if buffer.scope() == "global":
+            return len(self.tensors[buffer.__chandle__()])
+        return int(buffer.shape[0])
+
+    def _byte(self, buffer: Any, index: np.ndarray, vector: bool) -> np.ndarray:
+        first = index[:, 0] if vector else index
+        return self.offsets[buffer.__chandle__()] + first * numpy_dtype(str(buffer.dtype)).itemsize
+
+    def _what(self, buffer: Any) -> str:
+        return f"line {self.line}: {buffer.name}"
+
+    # Calls
+
+    def _call(self, call: ir.Call, mask: np.ndarray) -> Any:
+        name = str(call.op.name).removeprefix("tl.").removeprefix("cuda.")
+        self.statistics.instructions[name] = self.statistics.instructions.get(name, 0) + 1
+        if name == "sync":
+            self._together(mask, "a barrier")
+            self.shared.barrier()
+            self.statistics.barriers += 1
+            return None
+        if name == "shuffle_xor":
+            self._together(mask, "a shuffle")
+            value = np.broadcast_to(np.asarray(self.e.value(call.args[0], mask)), (self.threads,))
+            return value[self.number ^ int(call.args[1].value)]
+        if name == "round_tf32":
+            return instructions.round_tf32(np.asarray(self.e.value(call.args[0], mask)))
+        if name.startswith("cp_async_commit"):
+            self.groups.append(self.open)
+            self.open = []
+            return None
+        if name == "cp_async_wait":
+            self._wait(int(call.args[0].value))
+            return None
+        if name.startswith("cp_async_"):
+            self._copy(name, list(call.args), mask)
+            return None
+        if name.startswith("ldmatrix"):
+            self._together(mask, name)
+            self._ldmatrix(name, call.args[0].args[0], call.args[1].args[0])
+            return None
+        if name.startswith("mma_"):
+            self._together(mask, name)
+            self._mma(name, *(a.args[0] for a in call.args))
+            return None
+        raise NotImplementedError(name)
+
+    def _together(self, mask: np.ndarray, what: str) -> None:
+        if not mask.all():
+            raise EmulationError(f"line {self.line}: {what} where only some threads pass")
+
+    def _copy(self, name: str, args: list[Any], mask: np.ndarray) -> None:
+        size = int(name.split("_")[2])
+        to, come = args[0].args[0], args[1].args[0]
+        inside = mask.copy()
+        if len(args) == 3:
+            inside &= np.broadcast_to(np.asarray(self.e.value(args[2], mask), bool), (self.threads,))
+        source = self.tensors[come.source.__chandle__()]
+        count = size // source.dtype.itemsize
+        index = np.broadcast_to(np.asarray(self.e.value(come.indices[0], mask)), (self.threads,))
+        lanes = index[:, None] + np.arange(count)
+        self._check(come.source, lanes[inside], True)
+        data = np.zeros((self.threads, count), source.dtype)
+        data[inside] = source[lanes[inside]]
+        place = np.broadcast_to(np.asarray(self.e.value(to.indices[0], mask)), (self.threads,))
+        self._check(to.source, (place[:, None] + np.arange(count))[mask], True)
+        start, active = self._byte(to.source, place[mask], False), self.number[mask]
+        self.shared.begin(active, start, size, self._what(to.source))
+        self.open.append((active, start, _bytes(data[mask], True)))
+
+    def _wait(self, in_flight: int) -> None:
+        while len(self.groups) > in_flight:
+            for thread, start, data in self.groups.pop(0):
+                self.shared.land(thread, start, data)
+
+    def _ldmatrix(self, name: str, to: Any, come: Any) -> None:
+        count = int(name[len("ldmatrix_x")])
+        index = np.broadcast_to(np.asarray(self.e.value(come.indices[0], self.all)), (self.threads,))
+        start = self._byte(come.source, index, False)
+        if (start % 16).any():
+            raise EmulationError(f"line {self.line}: ldmatrix rows are not aligned to 16 bytes")
+        used = self.number % 32 < 8 * count
+        rows = np.zeros((self.threads, 16), np.uint8)
+        rows[used] = self.shared.read(self.number[used], start[used], 16, self._what(come.source))
+        for first in range(0, self.threads, 8):
+            if used[first]:
+                degree = conflict_degree([int(x) for x in start[first : first + 8]], 16)
+                self.statistics.ldmatrix_conflicts = max(self.statistics.ldmatrix_conflicts, degree)
+        registers = instructions.ldmatrix(rows.reshape(-1, 32, 16), count, name.endswith("trans"))
+        flat = registers.reshape(self.threads, count)
+        array = self.local[to.source.__chandle__()]
+        values = flat.view(array.dtype)
+        at = np.broadcast_to(np.asarray(self.e.value(to.indices[0], self.all)), (self.threads,))
+        lanes = at[:, None] + np.arange(values.shape[1])
+        self._check(to.source, lanes, False)
+        array[self.number[:, None], lanes] = values
+
+    def _mma(self, name: str, d: Any, a: Any, b: Any) -> None:
+        count = instructions.a_registers(name)
+        left, _ = self._registers(a, count)
+        right, _ = self._registers(b, count // 2)
+        old, at = self._registers(d, 4)
+        new = instructions.mma(name, old, left, right).reshape(self.threads, 4)
+        self.local[d.source.__chandle__()][self.number[:, None], at] = new
+
+    def _registers(self, load: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """[warps, 32, count] registers beginning at the pointer, and where they are."""
+        at = np.broadcast_to(np.asarray(self.e.value(load.indices[0], self.all)), (self.threads,))
+        lanes = at[:, None] + np.arange(count)
+        self._check(load.source, lanes, False)
+        found = self.local[load.source.__chandle__()][self.number[:, None], lanes]
+        return found.reshape(-1, 32, count), lanes
+
+
+def _bytes(value: np.ndarray, vector: bool) -> np.ndarray:
+    rows = np.ascontiguousarray(value if vector else value[:, None])
+    return rows.view(np.uint8).reshape(len(rows), -1)

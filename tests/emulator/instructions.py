@@ -1,0 +1,91 @@
+"""Warp instructions on the registers of a whole block: matrices from and to the lanes, by the figures of the PTX ISA.
+
+Written from the figures (9.7.15, fragments of mma.sync), on purpose not from `tilelang.layout.instruction`.
+"""
+
+from __future__ import annotations
+
+import re
+
+import ml_dtypes
+import numpy as np
+
+WARP = 32
+_LANE = np.arange(WARP)
+_GROUP, _MEMBER = _LANE // 4, _LANE % 4
+
+OPERANDS = {
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "tf32": np.dtype(np.float32),
+    "s8": np.dtype(np.int8),
+    "u8": np.dtype(np.uint8),
+}
+RESULTS = {"f32": np.dtype(np.float32), "f16": np.dtype(np.float16), "s32": np.dtype(np.int32)}
+
+
+def mma(name: str, d: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """D for `mma_m16n8k16_f16_f32` and its kin; registers are [warps, 32, elements]. Exact products, wide sums."""
+    match = re.fullmatch(r"mma_m16n8k(\d+)_(\w+?)_(\w+)", name)
+    if match is None:
+        raise NotImplementedError(name)
+    k, operand, result = int(match[1]), match[2], match[3]
+    per_register = 4 // OPERANDS[operand].itemsize
+    rows, columns = _a_places(k, per_register)
+    left = np.zeros((len(a), 16, k), np.float64)
+    left[:, rows, columns] = _tf32(a, operand)
+    depth, width = _b_places(k, per_register)
+    right = np.zeros((len(b), k, 8), np.float64)
+    right[:, depth, width] = _tf32(b, operand)
+    product = left @ right
+    q = np.arange(4)
+    row, column = _GROUP[:, None] + 8 * (q // 2), 2 * _MEMBER[:, None] + q % 2
+    return (d.astype(np.float64) + product[:, row, column]).astype(RESULTS[result])
+
+
+def a_registers(name: str) -> int:
+    """Elements of A in one lane."""
+    match = re.fullmatch(r"mma_m16n8k(\d+)_(\w+?)_(\w+)", name)
+    assert match is not None, name
+    return 16 * int(match[1]) // WARP
+
+
+def _a_places(k: int, per: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row and column of element e of lane l: `per` elements of k in a register; registers go down first, then along k."""
+    e = np.arange(16 * k // WARP)
+    register, inside = e // per, e % per
+    rows = _GROUP[:, None] + 8 * (register % 2)
+    columns = per * _MEMBER[:, None] + inside + 4 * per * (register // 2)
+    return rows, columns
+
+
+def _b_places(k: int, per: int) -> tuple[np.ndarray, np.ndarray]:
+    e = np.arange(8 * k // WARP)
+    register, inside = e // per, e % per
+    depth = per * _MEMBER[:, None] + inside + 4 * per * register
+    return depth, np.broadcast_to(_GROUP[:, None], depth.shape)
+
+
+def _tf32(x: np.ndarray, operand: str) -> np.ndarray:
+    """What the tensor core sees of a 32-bit operand: its low 13 bits are ignored."""
+    if operand != "tf32":
+        return x.astype(np.float64)
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)
+    return bits.view(np.float32).astype(np.float64)
+
+
+def round_tf32(x: np.ndarray) -> np.ndarray:
+    """cvt.rna.tf32.f32: to the nearest, ties away from zero."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.uint64)
+    rounded = ((bits + 0x1000) & 0xFFFFE000).astype(np.uint32)
+    return np.where(np.isfinite(x), rounded.view(np.float32), x).astype(np.float32)
+
+
+def ldmatrix(rows: np.ndarray, count: int, transposed: bool) -> np.ndarray:
+    """[warps, 32, count] 32-bit registers from the rows [warps, 32, 16 bytes] that the lanes point at."""
+    warps = len(rows)
+    matrices = rows[:, : 8 * count].reshape(warps, count, 8, 16).view(np.uint16)  # [warp, matrix, row, 8]
+    if transposed:
+        matrices = matrices.swapaxes(2, 3)
+    pairs = np.ascontiguousarray(matrices).view(np.uint32)  # [warp, matrix, row, 4]
+    return np.ascontiguousarray(pairs[:, :, _GROUP, _MEMBER].swapaxes(1, 2))

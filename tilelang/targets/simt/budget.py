@@ -1,0 +1,26 @@
+"""The limits of a block on a target, checked when the sizes are final."""
+
+from __future__ import annotations
+
+from tvm import tirx as X
+
+from tilelang.arch.tables import limits
+from tilelang.arch.target import Target
+from tilelang.diagnostics.error import KernelError
+from tilelang.diagnostics.rules import resource as rules
+from tilelang.diagnostics.span import Span
+from tilelang.ir.spans import from_tvm
+from tilelang.passes.plan_shared import Arena
+
+
+def check_shared(func: X.PrimFunc, arena: Arena, target: Target) -> None:
+    """Raises KernelError that lists the tiles if they do not fit into the target's shared memory."""
+    limit = limits(target).shared_bytes
+    if limit is None or arena.bytes <= limit:
+        return
+    parts = ", ".join(f"{name} {size} B" for name, size in arena.sizes)
+    span = from_tvm(func.span) or Span("<kernel>", 1, 1, 1, 1)
+    problem = rules.SHARED_MEMORY_BUDGET.at(
+        span, total=f"{arena.bytes} B", target=target, limit=f"{limit} B", parts=parts
+    )
+    raise KernelError([problem])

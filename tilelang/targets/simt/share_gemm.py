@@ -1,0 +1,47 @@
+"""How the warps of a block share a gemm: instruction and grid of warps, or a problem that says why not."""
+
+from __future__ import annotations
+
+from tilelang.arch.instruction import MatrixInstruction
+from tilelang.arch.tables import choose_instruction
+from tilelang.arch.target import Target
+from tilelang.diagnostics.error import KernelError
+from tilelang.diagnostics.rules import resource as rules
+from tilelang.diagnostics.span import Span
+from tilelang.ir.spans import from_tvm
+from tilelang.layout.fragment import Fragment
+from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition
+from tilelang.ops.gemm import Gemm
+
+
+def share_gemm(gemm: Gemm, threads: int, target: Target) -> tuple[MatrixInstruction, WarpPartition]:
+    """The matrix instruction and the grid of warps. Raises KernelError where the target has neither."""
+    m, n, k = gemm.shape
+    operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
+    span = from_tvm(gemm.span) or Span("<kernel>", 1, 1, 1, 1)
+    found = choose_instruction(target, operand, result, k)
+    if found is None:
+        problem = rules.GEMM_INSTRUCTION.at(span, operand=operand, accumulator=result, k=k, target=target)
+        raise KernelError([problem])
+    warps = threads // target.warp_size
+    grid = warp_partition(gemm.policy, m, n, warps, found.m, found.n)
+    if grid is None:
+        legal = legal_threads(m, n, target.warp_size, found.m, found.n)
+        problem = rules.GEMM_WARPS.at(
+            span,
+            warps=warps,
+            threads=threads,
+            m=m,
+            n=n,
+            step_m=found.m,
+            step_n=found.n,
+            target=target,
+            legal=", ".join(map(str, legal)),
+        )
+        raise KernelError([problem])
+    return found, grid
+
+
+def of_rank(layout: Fragment, shape: tuple[int, ...]) -> Fragment:
+    """The layout of a matrix as that of a buffer with leading dimensions of 1."""
+    return layout if shape == layout.shape else Fragment(shape, layout.digits, layout.replicate)
