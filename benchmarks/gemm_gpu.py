@@ -1,0 +1,82 @@
+"""Speed of f16 GEMM on the attached GPU: our kernels beside cuBLAS (torch) in the same run.
+
+Prints TFLOP/s (L2 flushed) and the relative error against float32 on the same inputs. Exits 1 if a
+result is wrong, 2 where there is no GPU. Sizes are M = N = K.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.profiler import do_bench
+
+
+@tilelang.jit
+def matmul(A, B, block_M: int, block_N: int, block_K: int, stages: int, threads: int, panel: int = 0):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+        A_shared = T.alloc_shared((block_M, block_K), T.float16)
+        B_shared = T.alloc_shared((block_K, block_N), T.float16)
+        acc = T.alloc_fragment((block_M, block_N), T.float32)
+        T.use_swizzle(panel_size=panel, enable=panel > 0)
+        T.clear(acc)
+        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=stages):
+            T.copy(A[by * block_M, k * block_K], A_shared)
+            T.copy(B[k * block_K, bx * block_N], B_shared)
+            T.gemm(A_shared, B_shared, acc)
+        T.copy(acc, C[by * block_M, bx * block_N])
+    return C
+
+
+CONFIGS = [
+    (128, 128, 32, 3, 128, 0),
+    (128, 128, 32, 4, 128, 10),
+    (128, 128, 64, 3, 128, 10),
+    (128, 256, 32, 3, 256, 10),
+    (128, 256, 64, 3, 256, 10),
+    (256, 128, 32, 4, 256, 10),
+]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sizes", type=int, nargs="*", default=[4096])
+    args = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("no GPU found: nothing measured")
+        return 2
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    wrong = 0
+    for size in args.sizes:
+        a = torch.randn(size, size, device="cuda", dtype=torch.float16)
+        b = torch.randn(size, size, device="cuda", dtype=torch.float16)
+        expected = a.float() @ b.float()
+        flops = 2 * size**3
+        peer = do_bench(lambda a=a, b=b: a @ b)
+        print(f"{size}: cuBLAS {flops / peer / 1e9:7.1f} TFLOP/s")
+        for config in CONFIGS:
+            run = matmul.compile(
+                M=size,
+                N=size,
+                K=size,
+                **dict(
+                    zip(("block_M", "block_N", "block_K", "stages", "threads", "panel"), config, strict=True)
+                ),
+            )
+            error = ((run(a, b).float() - expected).norm() / expected.norm()).item()
+            wrong += not error < 1e-3
+            latency = do_bench(lambda run=run, a=a, b=b: run(a, b))
+            print(f"{size}: {config}: {flops / latency / 1e9:7.1f} TFLOP/s, relative error {error:.1e}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
