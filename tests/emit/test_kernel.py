@@ -29,7 +29,7 @@ def test_every_line_knows_its_python_line() -> None:
     func, offsets = one_warp_gemm()
     printed = print_kernel(func, CUDA, shared_offsets=offsets)
     lines = lines_of(printed)
-    assert lines["half* A_shared = (half*)(smem);"] == 4
+    assert lines["half* A_shared = (half*)smem;"] == 4
     assert lines["cp_async_16(&A_shared[tx * 8], &A[tx * 8]);"] == 8
     assert lines["mma_m16n8k16_f16_f32(C_local, A_local, B_local);"] == 12
     assert lines["C[(tx / 4 + q / 2 * 8) * 8 + tx % 4 * 2 + q % 2] = C_local[q];"] == 14
@@ -146,8 +146,33 @@ def test_indices_of_large_buffers_are_64_bits_wide() -> None:
         kernel("k", [small, large, unknown], body, n), CUDA, arguments=["S", "L", "U", "n"]
     ).text
     assert "S[(bx * 4 + 1) * 4096 + tx]" in text
-    assert "L[((long long)bx * 4 + 1) * 4096 + tx]" in text
-    assert "U[((long long)bx * 4 + 1) * 4096 + tx]" in text
+    assert "L[(long long)(bx * 4 + 1) * 4096 + tx]" in text
+    assert "U[(long long)(bx * 4 + 1) * 4096 + tx]" in text
+
+
+def test_products_with_sizes_are_64_bits_wide_and_nothing_else() -> None:
+    m, n = X.Var("m", "int32"), X.Var("n", "int32")
+    a = X.decl_buffer((m * n,), "float32", "A")
+
+    def body(bx: Any, tx: Any) -> Any:
+        return X.BufferStore(a, X.const(0, "float32"), [(bx * 128 + tx // 4) * n + bx * 64 + tx])
+
+    func = kernel("k", [a, m, n], body, n)
+    assert "A[(long long)(bx * 128 + tx / 4) * n + bx * 64 + tx] = " in print_kernel(func, CUDA).text
+
+
+def test_arrays_of_one_name_in_two_places_are_both_aligned() -> None:
+    b = X.decl_buffer((64,), "float32", "B")
+
+    def half(at_: int) -> Any:
+        local = X.decl_buffer((4,), "float32", "t", scope="local")
+        where = X.Ramp(X.const(at_, "int32"), 1, 4)
+        load = X.BufferLoad(local, [X.Ramp(X.const(0, "int32"), 1, 4)])
+        body = seq([X.AllocBuffer(local), X.BufferStore(b, load, [where])])
+        return X.IfThenElse(X.const(True, "bool"), body, None)
+
+    text = print_kernel(kernel("k", [b], lambda bx, tx: seq([half(0), half(4)]), 1), CUDA).text
+    assert text.count("__align__(16) float t[4];") == 2
 
 
 def test_names_are_unique_where_they_meet_and_reused_where_they_do_not() -> None:

@@ -97,8 +97,7 @@ class _KernelPrinter:
         self._names = Names({self.name, *dialect.intrinsics})
         self._threads = 1
         self._written: set[str] = set()
-        self._vector_locals: set[str] = set()
-        self._declared: dict[str, int] = {}  # local array -> its line, completed at the end
+        self._declared: list[tuple[Storage, int]] = []  # local arrays and their lines, completed at the end
         self._axes: dict[str, str] = {}  # launch axis -> name of its variable
         self._arena_used = False
         self._statements: dict[type, Callable[[Any], None]] = {
@@ -185,11 +184,13 @@ class _KernelPrinter:
             name = self._names.new(str(p.name))
             if X.is_buffer_var(p):
                 dtype = str(p.dtype)
-                self.e.storages[p.__chandle__()] = Storage(name, dtype, "global", wide=_is_wide(p.shape))
+                wide, row = _width(p.shape)
+                self.e.storages[p.__chandle__()] = Storage(name, dtype, "global", wide=wide, row=row)
             else:
                 self.e.names[p.__chandle__()] = name
         for size in _size_variables(params):  # sizes are not negative
             self.e.bounds.set(size, (0, math.inf))
+            self.e.sizes.add(size.__chandle__())
         return params
 
     def _param(self, p: Any) -> tuple[str, str, bool]:
@@ -305,7 +306,7 @@ class _KernelPrinter:
             self._emit(f"{type_name} {storage.name};")
             return
         if not storage.opaque:
-            self._declared[storage.name] = len(self._lines)
+            self._declared.append((storage, len(self._lines)))
         self._emit(f"{type_name} {storage.name}[{self._extent(buffer)}];")
 
     def _extent(self, buffer: Any) -> int:
@@ -328,18 +329,19 @@ class _KernelPrinter:
             return
         self._arena_used = True
         pointer = self.e.pointer(storage.dtype, "shared")
-        self._emit(f"{pointer} {storage.name} = ({pointer})(smem{f' + {offset}' if offset else ''});")
+        at = f"(smem + {offset})" if offset else "smem"
+        self._emit(f"{pointer} {storage.name} = ({pointer}){at};")
 
     def _view(self, s: Any) -> None:
         base = self.e.show(s.data)
         storage = self._new_storage(s.buffer)
-        storage.wide = _is_wide(s.buffer.shape)
+        storage.wide, storage.row = _width(s.buffer.shape)
         self._written.add(base)
         source = next((x for x in self.e.storages.values() if x.name == base), None)
         if source is not None and source.scalar:
             base = f"&{base}"
-        if source is not None and source.scope.startswith("local"):
-            self._vector_locals.add(source.name)
+        if source is not None:
+            source.vector = True
         pointer = self.e.pointer(storage.dtype, storage.scope)
         offset = self.e.text(s.buffer.elem_offset) if s.buffer.elem_offset is not None else ("0", 0)
         at = "" if offset[0] == "0" else f" + {paren(offset, TERNARY + 1)}"
@@ -388,8 +390,7 @@ class _KernelPrinter:
                 storage = self.e.storage(target)
                 if helper.written(position):
                     self._written.add(storage.name)
-                if storage.scope.startswith("local"):
-                    self._vector_locals.add(storage.name)
+                storage.vector = True
 
     def _for(self, s: Any) -> None:
         kind = int(s.kind)
@@ -484,9 +485,7 @@ class _KernelPrinter:
 
     def _move(self, target: Storage, to: Any, source: Storage, base: Any, lanes: int) -> None:
         """Copy consecutive elements with the widest types that cover them exactly."""
-        for s in (target, source):
-            if s.scope.startswith("local"):
-                self._vector_locals.add(s.name)
+        target.vector = source.vector = True
         size, done = _bytes(target.dtype), 0
         while done < lanes:
             width = next((w for w in (16, 8, 4, 2, 1) if w <= (lanes - done) * size and w % size == 0), None)
@@ -503,8 +502,8 @@ class _KernelPrinter:
         return f"{s.name}[{self.e.index(s, base + done if done else base)}]"
 
     def _finish_declarations(self) -> None:
-        for name, k in self._declared.items():
-            if name in self._vector_locals:
+        for storage, k in self._declared:
+            if storage.vector:
                 text, line = self._lines[k]
                 body = text.lstrip()
                 self._lines[k] = (
@@ -531,17 +530,26 @@ def _size_variables(params: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _is_wide(shape: Any) -> bool:
-    """Whether a flat index into this shape can pass 2^31: too large, or a product with a free size."""
-    total, unknown = 1, []
-    for n in shape:
+def _width(shape: Any) -> tuple[bool, int]:
+    """(whether a flat index can pass 2^31, the constant part of the size).
+
+    It can where the size is too large, or where it is a product of an unknown size with anything.
+    """
+    constant, unknown = 1, 0
+
+    def count(n: Any) -> None:
+        nonlocal constant, unknown
         if type(n) is X.IntImm:
-            total *= int(n.value)
+            constant *= int(n.value)
+        elif type(n) is X.Mul:
+            count(n.a)
+            count(n.b)
         else:
-            unknown.append(n)
-    if not unknown:
-        return total >= _INT32_END
-    return total > 1 or len(unknown) > 1 or type(unknown[0]) is not ir.Var
+            unknown += 1 if type(n) is ir.Var else 2
+
+    for n in shape:
+        count(n)
+    return (constant >= _INT32_END if not unknown else constant > 1 or unknown > 1), constant
 
 
 def _unit_stride(ramp: Any) -> bool:

@@ -18,6 +18,7 @@ from tvm import tirx as X
 
 from tilelang.ir.build import OUTPUTS
 from tilelang.runtime.plan import LaunchPlan, ScalarParam, SizeExpr, TensorParam
+from tilelang.targets.emit.names import entry_name
 
 Kind = Literal["cuda", "hip", "metal", "cpu"]
 
@@ -44,7 +45,7 @@ def launch_plan(
             if str(var.name) not in known:
                 raise ValueError(f"the grid of {name} depends on {var.name}, which no argument determines")
     return LaunchPlan(
-        entry=name,
+        entry=name if kind == "cpu" else entry_name(name),
         params=params,
         outputs=outputs,
         symbols=symbol_names,

@@ -60,14 +60,21 @@ class EmitError(ValueError):
 
 @dataclass
 class Storage:
-    """A buffer as the printer sees it. `wide`: its flat index can pass 2^31, so it is computed in 64 bits."""
+    """A buffer as the printer sees it.
+
+    `wide`: its flat index can pass 2^31, so products in it are computed in 64 bits; `row` is then the
+    constant part of its size: what one unit of a symbolic size stands for. `vector`: its elements are
+    accessed several at a time.
+    """
 
     name: str
     dtype: str
     scope: str
     scalar: bool = False
     wide: bool = False
+    row: int = 1
     opaque: bool = False
+    vector: bool = False
 
 
 def paren(text: Text, at_least: int) -> str:
@@ -83,6 +90,7 @@ class Expressions:
         self.names: dict[int, str] = {}  # variable -> text
         self.storages: dict[int, Storage] = {}
         self.bounds = Bounds()
+        self.sizes: set[int] = set()  # variables in shapes of tensors
         self.used_helpers: dict[str, Intrinsic] = {}
         self.used_dtypes: set[str] = set()
         self.used_includes: set[str] = set()
@@ -187,7 +195,7 @@ class Expressions:
         """A flat index, in 64 bits where the buffer is that large."""
         outer, self._plain = self._plain, self.dtype(index) in _FULL_INTS
         if storage.wide:
-            text = self._wide(index)[0][0]
+            text = self._wide(index, storage.row > 1)[0][0]
         else:
             text = (self._plain_text(index) if self._plain else self.text(index))[0]
         self._plain = outer
@@ -429,22 +437,32 @@ class Expressions:
 
     # 64-bit indices
 
-    def _wide(self, e: Any) -> tuple[Text, bool]:
-        """The index with every product in 64 bits, and whether the text is of 64 bits."""
+    def _wide(self, e: Any, products: bool) -> tuple[Text, bool]:
+        """The index with 64 bits where 32 may not suffice, and whether the text is of 64 bits.
+
+        An index of one dimension fits into 32 bits as sizes do. What may not fit are products with a size,
+        and where rows have a constant length (`products`) the outermost products with constants.
+        """
         kind = type(e)
         if kind in (X.Add, X.Sub):
-            (a, wide_a), (b, wide_b) = self._wide(e.a), self._wide(e.b)
+            (a, wide_a), (b, wide_b) = self._wide(e.a, products), self._wide(e.b, products)
             symbol = "+" if kind is X.Add else "-"
             if kind is X.Add and type(e.b) is X.IntImm and e.b.value < 0:
                 symbol, b = "-", (b[0].lstrip("-"), ATOM)
             free = kind is X.Add and type(e.b) is X.Add
             return (f"{paren(a, ADD)} {symbol} {paren(b, ADD if free else ADD + 1)}", ADD), wide_a or wide_b
         if kind is X.Mul:
-            (a, wide_a), (b, wide_b) = self._wide(e.a), self._wide(e.b)
-            if not (wide_a or wide_b) and not self._fits(e):
+            (a, wide_a), (b, wide_b) = self._wide(e.a, False), self._wide(e.b, False)
+            wanted = (products or self._has_size(e)) and not self._fits(e)
+            if wanted and not (wide_a or wide_b):
                 a, wide_a = (f"({self.type_name('int64')}){paren(a, UNARY)}", UNARY), True
             return (f"{paren(a, MUL)} * {paren(b, UNARY)}", MUL), wide_a or wide_b
         return self.text(e), self.dtype(e) in ("int64", "uint64")
+
+    def _has_size(self, e: Any) -> bool:
+        if type(e) is ir.Var:
+            return e.__chandle__() in self.sizes
+        return hasattr(e, "a") and (self._has_size(e.a) or self._has_size(e.b))
 
     def _fits(self, e: Any) -> bool:
         low, high = self.bounds.interval(e)

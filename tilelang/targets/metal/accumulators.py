@@ -9,6 +9,8 @@ Not: barriers of the block. `insert_sync` runs between the two and sees each cal
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,11 +26,20 @@ from tilelang.targets.metal.ops.gemm import ENTER, LEAVE, do, fill_matrices
 from tilelang.targets.simt.block import unrolled
 
 
-def keep_matrices(func: X.PrimFunc) -> X.PrimFunc:
+@dataclass(frozen=True)
+class Kept:
+    """The function, and the control statements that all threads of a block take together."""
+
+    func: X.PrimFunc
+    block_level: frozenset[int]
+
+
+def keep_matrices(func: X.PrimFunc, block_level: Iterable[int]) -> Kept:
     """Drop the changes of form that cancel, and allocate the matrices beside their registers."""
-    body = _settle(func.body)
     pairs = {_registers(s).__chandle__(): _matrices(s) for s in walk(func.body) if _is(s, ENTER)}
-    return func.with_body(_allocate(body, pairs))
+    settle = _Settle(pairs, block_level)
+    body = settle.statement(func.body)
+    return Kept(func.with_body(body), frozenset(settle.block_level))
 
 
 def expand(func: X.PrimFunc) -> X.PrimFunc:
@@ -55,17 +66,33 @@ def _tiles(stmt: Any, name: str) -> Any:
 # Dropping changes of form
 
 
-def _settle(stmt: Any) -> Any:
-    """`stmt` with its inner changes dropped or moved to its edges."""
-    if isinstance(stmt, X.SeqStmt):
-        return seq(_cancel([p for s in stmt.seq for p in _parts(_settle(s))]))
-    if isinstance(stmt, X.For):
-        inside, before, after = _lift(_parts(_settle(stmt.body)))
-        return seq([*before, with_body(stmt, seq(inside)), *after])
-    if isinstance(stmt, X.IfThenElse) and stmt.else_case is None:
-        inside, before, after = _lift(_parts(_settle(stmt.then_case)))
-        return seq([*before, X.IfThenElse(stmt.condition, seq(inside), None, stmt.span), *after])
-    return remake(stmt, _settle)
+class _Settle:
+    """Drops changes of form, or moves them to the edges of loops and conditions, from the inside out."""
+
+    def __init__(self, pairs: dict[int, ir.Var], block_level: Iterable[int]) -> None:
+        self._pairs = pairs  # registers -> matrices
+        self.block_level = set(block_level)
+        self._made: list[Any] = []  # statements in `block_level`, so that their handles stay theirs
+
+    def statement(self, stmt: Any) -> Any:
+        if isinstance(stmt, X.SeqStmt):
+            return seq(_cancel([p for s in stmt.seq for p in _parts(self.statement(s))]))
+        if isinstance(stmt, X.For):
+            inside, before, after = _lift(_parts(self.statement(stmt.body)))
+            return seq([*before, self._instead(stmt, with_body(stmt, seq(inside))), *after])
+        if isinstance(stmt, X.IfThenElse) and stmt.else_case is None:
+            inside, before, after = _lift(_parts(self.statement(stmt.then_case)))
+            new = X.IfThenElse(stmt.condition, seq(inside), None, stmt.span)
+            return seq([*before, self._instead(stmt, new), *after])
+        if isinstance(stmt, X.AllocBuffer) and stmt.buffer.__chandle__() in self._pairs:
+            return seq([stmt, X.AllocBuffer(self._pairs[stmt.buffer.__chandle__()], span=stmt.span)])
+        return self._instead(stmt, remake(stmt, self.statement))
+
+    def _instead(self, old: Any, new: Any) -> Any:
+        if old.__chandle__() in self.block_level and not new.same_as(old):
+            self.block_level.add(new.__chandle__())
+            self._made.append(new)
+        return new
 
 
 def _lift(parts: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
@@ -130,12 +157,6 @@ def _filled(stmt: Any, registers: ir.Var) -> Any | None:
         return None
     lanes = np.arange(int(at.lanes) if isinstance(at, X.Ramp) else 1)
     return value if len(np.unique(first + lanes)) == int(registers.shape[0]) else None
-
-
-def _allocate(stmt: Any, pairs: dict[int, ir.Var]) -> Any:
-    if isinstance(stmt, X.AllocBuffer) and stmt.buffer.__chandle__() in pairs:
-        return seq([stmt, X.AllocBuffer(pairs[stmt.buffer.__chandle__()], span=stmt.span)])
-    return remake(stmt, lambda s: _allocate(s, pairs))
 
 
 def _is(stmt: Any, name: str) -> bool:

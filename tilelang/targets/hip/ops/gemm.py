@@ -7,6 +7,7 @@ elements of one operand are neighbours along K, so an operand stored with K inne
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,18 +15,18 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.arch.instruction import MatrixInstruction
-from tilelang.arch.tables import choose_instruction
 from tilelang.arch.target import Target
 from tilelang.ir import tile_ops
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.instruction import MFMA_C, accumulator, mfma_a, mfma_b, operand_a, operand_b
 from tilelang.layout.shared import SharedLayout, matrix_operand
-from tilelang.layout.warp_partition import WarpPartition, warp_partition
+from tilelang.layout.warp_partition import WarpPartition
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.infer_layouts import GemmLayouts
 from tilelang.passes.walk import FRAGMENT, bits_of, constant, index, shape_of
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
+from tilelang.targets.simt.share_gemm import of_rank, share_gemm
 
 WAVE = 64
 TILE = 16
@@ -52,17 +53,22 @@ class _Plan:
         return max(1, self.instruction.k // 4)
 
 
-def gemm_layouts(gemm: Gemm, threads: int, target: Target) -> GemmLayouts:
-    """What MFMA imposes: layouts of the accumulator and of fragment operands; swizzled LDS for the others."""
-    plan = _plan(gemm, threads, target)
-    fragments = {gemm.c.source.__chandle__(): plan.c}
-    shared: dict[int, SharedLayout] = {}
-    for operand, fragment in ((gemm.a.source, plan.a), (gemm.b.source, plan.b)):
-        if operand.scope() == FRAGMENT:
-            fragments[operand.__chandle__()] = fragment
-        else:
-            shared[operand.__chandle__()] = matrix_operand(shape_of(operand), bits_of(str(operand.dtype)))
-    return GemmLayouts(fragments, shared)
+def gemm_layouts(target: Target) -> Callable[[Gemm, int], GemmLayouts]:
+    """The rule for `infer_layouts`: what MFMA imposes on fragments; swizzled LDS for other operands."""
+
+    def rule(gemm: Gemm, threads: int) -> GemmLayouts:
+        plan = _plan(gemm, threads, target)
+        fragments = {gemm.c.source.__chandle__(): of_rank(plan.c, shape_of(gemm.c.source))}
+        shared: dict[int, SharedLayout] = {}
+        for operand, fragment in ((gemm.a.source, plan.a), (gemm.b.source, plan.b)):
+            shape = shape_of(operand)
+            if operand.scope() == FRAGMENT:
+                fragments[operand.__chandle__()] = of_rank(fragment, shape)
+            else:
+                shared[operand.__chandle__()] = matrix_operand(shape, bits_of(str(operand.dtype)))
+        return GemmLayouts(fragments, shared)
+
+    return rule
 
 
 def lower_gemm(stmt: Any, block: Block) -> Any:
@@ -89,15 +95,8 @@ def lower_gemm(stmt: Any, block: Block) -> Any:
 
 
 def _plan(gemm: Gemm, threads: int, target: Target) -> _Plan:
-    """Raises ValueError for what `ops.gemm.verify` refuses: the caller checks first."""
     m, n, k = gemm.shape
-    operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
-    instruction = choose_instruction(target, operand, result, k)
-    waves = warp_partition(gemm.policy, m, n, threads // WAVE, TILE, TILE)
-    if instruction is None or waves is None:
-        raise ValueError(
-            f"no MFMA for {operand} and {result} on a tile of {m}×{n}×{k} with {threads} threads"
-        )
+    instruction, waves = share_gemm(gemm, threads, target)
     a = operand_a(m, k, waves.m, waves.n, mfma_a(instruction.k), gemm.transpose_a, WAVE)
     b = operand_b(k, n, waves.m, waves.n, mfma_b(instruction.k), gemm.transpose_b, WAVE)
     return _Plan(instruction, waves, accumulator(m, n, waves.m, waves.n, MFMA_C, WAVE), a, b)

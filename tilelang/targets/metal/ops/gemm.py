@@ -8,25 +8,26 @@ moves them out of loops and expands them, tile by tile through a scratch tile of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import ir
 from tvm import tirx as X
 
-from tilelang.arch.tables import choose_instruction
 from tilelang.arch.target import Target
 from tilelang.ir import tile_ops
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.instruction import SIMDGROUP_C, accumulator, operand_a, operand_b
 from tilelang.layout.shared import CHUNK_BYTES, SharedLayout, linear
-from tilelang.layout.warp_partition import WarpPartition, warp_partition
+from tilelang.layout.warp_partition import WarpPartition
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.infer_layouts import GemmLayouts
 from tilelang.passes.walk import FRAGMENT, bits_of, constant, index, shape_of
 from tilelang.targets.metal.emit import SIMDGROUP_SCOPE
 from tilelang.targets.simt.block import Block, unrolled
+from tilelang.targets.simt.share_gemm import of_rank, share_gemm
 
 SIMD = 32
 TILE = 8
@@ -45,21 +46,25 @@ class _Plan:
     b: Fragment
 
 
-def gemm_layouts(gemm: Gemm, threads: int, target: Target) -> GemmLayouts:
-    """Registers of accumulators and fragment operands by 8×8 tiles; rows padded against bank conflicts
-    otherwise.
+def gemm_layouts(target: Target) -> Callable[[Gemm, int], GemmLayouts]:
+    """The rule for `infer_layouts`: fragments by 8×8 tiles; rows in memory padded against bank conflicts.
 
     No swizzle: `simdgroup_load` takes rows at one distance.
     """
-    plan = _plan(gemm, threads, target)
-    fragments = {gemm.c.source.__chandle__(): plan.c}
-    shared: dict[int, SharedLayout] = {}
-    for operand, fragment in ((gemm.a.source, plan.a), (gemm.b.source, plan.b)):
-        if operand.scope() == FRAGMENT:
-            fragments[operand.__chandle__()] = fragment
-        else:
-            shared[operand.__chandle__()] = _padded(shape_of(operand), bits_of(str(operand.dtype)))
-    return GemmLayouts(fragments, shared)
+
+    def rule(gemm: Gemm, threads: int) -> GemmLayouts:
+        plan = _plan(gemm, threads, target)
+        fragments = {gemm.c.source.__chandle__(): of_rank(plan.c, shape_of(gemm.c.source))}
+        shared: dict[int, SharedLayout] = {}
+        for operand, fragment in ((gemm.a.source, plan.a), (gemm.b.source, plan.b)):
+            shape = shape_of(operand)
+            if operand.scope() == FRAGMENT:
+                fragments[operand.__chandle__()] = of_rank(fragment, shape)
+            else:
+                shared[operand.__chandle__()] = _padded(shape, bits_of(str(operand.dtype)))
+        return GemmLayouts(fragments, shared)
+
+    return rule
 
 
 def _padded(shape: tuple[int, ...], bits: int) -> SharedLayout:
@@ -127,14 +132,8 @@ class GemmLowering:
 
 
 def _plan(gemm: Gemm, threads: int, target: Target) -> _Plan:
-    """Raises ValueError for what `ops.gemm.verify` refuses: the caller checks first."""
     m, n, k = gemm.shape
-    operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
-    grid = warp_partition(gemm.policy, m, n, threads // SIMD, TILE, TILE)
-    if grid is None or choose_instruction(target, operand, result, k) is None:
-        raise ValueError(
-            f"no simdgroup matrices for {operand}, {result}, a tile of {m}×{n}×{k} and {threads} threads"
-        )
+    _, grid = share_gemm(gemm, threads, target)
     c = accumulator(m, n, grid.m, grid.n, SIMDGROUP_C, SIMD)
     a = operand_a(m, k, grid.m, grid.n, SIMDGROUP_C, gemm.transpose_a, SIMD)
     b = operand_b(k, n, grid.m, grid.n, SIMDGROUP_C, gemm.transpose_b, SIMD)
