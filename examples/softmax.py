@@ -31,9 +31,8 @@ def softmax(X, block_M: int = 4, block_N: int = 512, dtype=T.float32):
         for k in T.serial(T.ceildiv(N, block_N)):
             for i, j in T.Parallel(block_M, block_N):
                 # Columns past the end must not win the maximum, nor add to the sum.
-                x[i, j] = T.if_then_else(
-                    k * block_N + j < N, X[bx * block_M + i, k * block_N + j] * LOG2_E, -T.infinity(T.float32)
-                )
+                value = T.cast(X[bx * block_M + i, k * block_N + j], T.float32) * LOG2_E
+                x[i, j] = T.if_then_else(k * block_N + j < N, value, -T.infinity(T.float32))
             T.reduce_max(x, tile_max, dim=1)
             for i in T.Parallel(block_M):
                 tile_max[i] = T.max(tile_max[i], row_max[i])

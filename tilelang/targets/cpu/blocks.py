@@ -29,6 +29,7 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
+from tilelang.targets.cpu.bfloat16 import legalise
 from tilelang.targets.cpu.memory import Memory
 from tilelang.targets.cpu.nests import REGISTERS, index, parallel
 from tilelang.targets.cpu.ops.copy import lower_copy
@@ -59,7 +60,8 @@ class _Guard:
 
 @dataclass
 class _Nest:
-    """A nest of independent loops being lowered: its loops, what is defined inside it, the guards met so far."""
+    """A nest of independent loops being lowered: its loops, what is defined inside it, the guards met so far.
+    """
 
     loops: list[X.For] = field(default_factory=list)
     inner: list[ir.Var] = field(default_factory=list)
@@ -161,7 +163,10 @@ class BlockLowering:
         self._nest = _Nest(holds=[c is not None for c in corners])
         bare = self._plain_loop(loop)
         self._nest = None
-        return X.IfThenElse(self._analyzer.simplify(_all(tests)), bare, guarded, loop.span)
+        condition = self._analyzer.simplify(_all(tests))
+        if as_int(condition) == 0:  # no block is whole
+            return guarded
+        return X.IfThenElse(condition, bare, guarded, loop.span)
 
     # Accesses
 
@@ -189,9 +194,11 @@ class BlockLowering:
 
     def _expr(self, value: Any) -> Any:
         """`value` with flat, guarded loads."""
-        if isinstance(value, X.IntImm | X.FloatImm):
+        if isinstance(value, X.IntImm):
             return value
-        return tvm_ffi.structural_map(value, [(ir.TensorLoad, self._load), (ir.Var, self._scalar)])
+        return tvm_ffi.structural_map(
+            value, [(ir.TensorLoad, self._load), (ir.Var, self._scalar), (ir.Expr, legalise)]
+        )
 
     def _load(self, load: ir.TensorLoad) -> Any:
         indices = list(load.indices)  # already rewritten: the map goes from inside out
@@ -277,7 +284,8 @@ def _all(conditions: list[Any]) -> Any | None:
 
 
 def _at_corner(guard: _Guard, nest: _Nest) -> Any | None:
-    """The guard at the corner of the nest where it is hardest to meet; None if that corner cannot be named."""
+    """The guard at the corner of the nest where it is hardest to meet; None if that corner cannot be named.
+    """
     loops = nest.loops
     coefficients = list(sym.detect_linear_equation(guard.value, [loop.loop_var for loop in loops]))
     if not coefficients:

@@ -12,6 +12,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir.values import as_int
+from tilelang.targets.cpu.bfloat16 import is_bfloat16, narrowed, widened
 from tilelang.targets.cpu.nests import cast, plus
 
 ALIGNMENT = 64  # bytes; of every scratch pointer
@@ -80,12 +81,16 @@ class Memory:
     def load(self, buffer: ir.Var, indices: Sequence[Any]) -> Any:
         """The value of one element (or of a vector of them), unguarded."""
         value = X.BufferLoad(self._flat[buffer], [self.offset(buffer, indices)])
-        return cast(value, "bool") if str(buffer.dtype) == "bool" else value
+        if str(buffer.dtype) == "bool":
+            return cast(value, "bool")
+        return widened(value) if is_bfloat16(str(buffer.dtype)) else value
 
     def store(self, buffer: ir.Var, indices: Sequence[Any], value: Any, span: Any) -> Any:
         """The store of one element (or of a vector of them), unguarded."""
         if str(buffer.dtype) == "bool":
             value = cast(value, "int8")
+        if is_bfloat16(str(buffer.dtype)):
+            value = narrowed(value)
         return X.BufferStore(self._flat[buffer], value, [self.offset(buffer, indices)], span)
 
     def offset(self, buffer: ir.Var, indices: Sequence[Any]) -> Any:
@@ -127,8 +132,8 @@ class Memory:
 
 
 def storage_dtype(dtype: str) -> str:
-    """How an element is stored: booleans as bytes, all others as they are."""
-    return "int8" if dtype == "bool" else dtype
+    """How an element is stored: booleans as bytes, bfloat16 as its bits, all others as they are."""
+    return {"bool": "int8", "bfloat16": "uint16"}.get(dtype, dtype)
 
 
 def item_bytes(dtype: str) -> int:

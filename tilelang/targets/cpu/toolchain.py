@@ -73,19 +73,15 @@ def llvm_ir(lowered: LoweredKernel) -> str:
 
 
 def _packed(lowered: LoweredKernel, target: Any) -> tvm.IRModule:
-    """The function behind tvm-ffi's calling convention, half precision legalised for the processor."""
+    """The function behind tvm-ffi's calling convention."""
     t = X.transform
     module = tvm.IRModule({lowered.name: lowered.func})
     for step in (
         t.StmtSimplify(),
-        t.BF16ComputeLegalize(),
-        t.FP8ComputeLegalize(),
         t.AnnotateEntryFunc(),
         t.BindTarget(target.with_host(target)),
         t.SplitHostDevice(),
         t.MakePackedAPI(),
-        t.FP8StorageLegalize(),
-        t.BF16StorageLegalize(),
         t.LowerTVMBuiltin(),
         t.LowerIntrin(),
     ):

@@ -110,11 +110,14 @@ def _operand(
 def _blocks(
     a: _Matrix, b: _Matrix, c: _Matrix, shape: tuple[int, int, int], width: int, dtype: str, span: Any
 ) -> Iterator[Any]:
-    """The micro kernels that cover C: full blocks in loops, what is left over at the right and at the bottom."""
+    """The micro kernels that cover C: full blocks in loops, what is left over at the right and at the bottom.
+    """
     m, n, k = shape
+    # A height that leaves no rest saves a second kernel; 4 rows still keep both multiply-add units busy.
+    tall = next((rows for rows in range(ROWS, 3, -1) if m % rows == 0), ROWS)
     for column, columns, repeat in _cover(n, 2 * width, [2 * width, *_powers(width)]):
         vectors = [width, width] if columns == 2 * width else [columns]
-        for row, height, rows in _cover(m, ROWS, [ROWS, *range(ROWS - 1, 0, -1)]):
+        for row, height, rows in _cover(m, tall, [tall, *range(tall - 1, 0, -1)]):
 
             def block(
                 j: Any, i: Any, column=column, columns=columns, row=row, height=height, vectors=vectors
@@ -131,7 +134,8 @@ def _blocks(
 
 
 def _cover(total: int, step: int, sizes: list[int]) -> Iterator[tuple[int, int, int]]:
-    """(start, size, count) of runs that cover `total`: as many of the first size as fit, then smaller ones."""
+    """(start, size, count) of runs that cover `total`: as many of the first size as fit, then smaller ones.
+    """
     start = 0
     for size in sizes:
         count = (total - start) // size if size == step else int(total - start >= size)
