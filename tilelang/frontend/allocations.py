@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import ir
+from tvm_ffi import structural_walk
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Argument, Bound
@@ -30,7 +31,26 @@ def allocate(run: Run, scope: str, call: Bound) -> Any:
     if wrong is not None:
         what = f"every extent must be positive, but the shape is ({', '.join(map(show, dims))})"
         return run.report(BAD_ARGUMENTS, call.span_of("shape"), callee=call.callee, what=what)
+    changing = next((name for d in dims for name in _changing(run, d)), None)
+    if changing is not None:
+        what = f"the shape depends on `{changing}`, which changes while the kernel runs; use a size"
+        return run.report(BAD_ARGUMENTS, call.span_of("shape"), callee=call.callee, what=what)
     return _allocated(run, scope, dims, dtype, call)
+
+
+def _changing(run: Run, dim: Any) -> list[str]:
+    """What in an extent is no size of the kernel: block and loop variables, elements of memory."""
+    if not isinstance(dim, ir.Expr):
+        return []
+    sizes = [s.var for s in run.symbols] + [p.scalar for p in run.signature.parameters.values() if p.scalar]
+    found: list[str] = []
+
+    def visit(node: ir.Var) -> None:
+        if not any(node.same_as(s) for s in sizes):
+            found.append(str(node.name))
+
+    structural_walk(dim, (ir.Var, visit))
+    return found
 
 
 def _allocated(

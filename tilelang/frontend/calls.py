@@ -31,7 +31,7 @@ from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_traced, any_unknown, kept
 from tilelang.frontend.targets import taint
 from tilelang.ir.tile_program import Access, Evaluate
-from tilelang.ir.values import Buffer, Region, Unknown
+from tilelang.ir.values import Buffer, Index, Region, Unknown
 from tilelang.language.dtypes import DType
 from tilelang.language.names import declared_name
 
@@ -135,9 +135,9 @@ def _unknown_call(run: Run, node: ast.Call, reason: Unknown, given: Arguments | 
     for argument in (*args, *kwargs.values()):
         for buffer in _buffers_in(argument.value):
             touched = True
-            # Empty indices: somewhere in the buffer.
-            run.accesses.append(Access(buffer, (), "read", argument.span, run.context))
-            run.accesses.append(Access(buffer, (), "write", argument.span, run.context))
+            somewhere = tuple(Index(reason, None, argument.span) for _ in buffer.shape)
+            run.accesses.append(Access(buffer, somewhere, "read", argument.span, run.context))
+            run.accesses.append(Access(buffer, somewhere, "write", argument.span, run.context))
         taint_all(run, argument.value)
     if touched:
         run.emit(Evaluate(reason, run.span(node)))

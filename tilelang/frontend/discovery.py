@@ -22,6 +22,7 @@ class Found:
     qualified_name: str
     style: Literal["eager", "lazy"]
     outer: tuple[ast.FunctionDef, ...]
+    owner: str | None  # the top-level class of a method
 
 
 def find_kernels(tree: ast.Module, scope: Scope) -> list[Found]:
@@ -48,12 +49,13 @@ def _function(
     node: ast.FunctionDef, scope: Scope, prefix: str, outer: tuple[ast.FunctionDef, ...]
 ) -> Iterator[Found]:
     name = f"{prefix}{node.name}"
+    owner = prefix.removesuffix(".") if prefix and not outer else None
     makes_prim = any(_is_prim(inner, scope) for inner in _nested(node))
     if any(_is_jit(resolve(d, scope)) for d in node.decorator_list):
-        yield Found(node, name, "lazy" if makes_prim else "eager", outer)
+        yield Found(node, name, "lazy" if makes_prim else "eager", outer, owner)
         return
     if _is_prim(node, scope) or makes_prim:
-        yield Found(node, name, "lazy", outer)
+        yield Found(node, name, "lazy", outer, owner)
         return
     yield from _find(node.body, scope, f"{name}.", (*outer, node))
 

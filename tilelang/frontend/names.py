@@ -8,7 +8,7 @@ from typing import Any
 from tvm import ir
 
 from tilelang.diagnostics.problem import Related
-from tilelang.diagnostics.rules.python import REBINDING_ESCAPES, UNBOUND_NAME, UNKNOWN_NAME
+from tilelang.diagnostics.rules.python import REBINDING_ESCAPES, UNBOUND_NAME, UNKNOWN_NAME, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.model import NO_VALUE, Escaped, Late, Missing
 from tilelang.frontend.operators import fold
@@ -23,7 +23,7 @@ from tilelang.frontend.scope import Scope, TracedRegion
 from tilelang.frontend.suggest import hint, nearest, replacement
 from tilelang.frontend.tensors import symbolic_size
 from tilelang.ir.tile_program import Access, Bind, Store
-from tilelang.ir.values import Buffer, Region, Unknown
+from tilelang.ir.values import Buffer, Index, Region, Unknown
 from tilelang.language.values import DynamicSize, SizeExpression
 
 
@@ -154,12 +154,13 @@ def _loop_carried(run: Run, region: TracedRegion, name: str, before: Any, read_a
 
 def store_variable(run: Run, buffer: Buffer, value: Any, span: Span) -> None:
     """`x = value` where x is an `alloc_var`."""
-    from tilelang.ir.values import Index
-
     index = Index(0, None, span)
     run.accesses.append(Access(buffer, (index,), "write", span, run.context))
     if isinstance(value, Unknown) or not buffer.known:
         run.complete = False
+    elif not isinstance(value, ir.Expr | bool | int | float):
+        what = f"a {type(value).__name__} cannot be stored in the variable `{buffer.name}`"
+        value = run.report(UNSUPPORTED_PYTHON, span, what=what)
     run.emit(Store(buffer, (0,), value, span, run.context))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from functools import lru_cache
 
 from tilelang.diagnostics.span import Span
@@ -21,7 +22,9 @@ class Source:
     @property
     def tree(self) -> ast.Module:
         if self._tree is None:
-            self._tree = ast.parse(self.text)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SyntaxWarning)  # Python says these itself
+                self._tree = ast.parse(self.text)
         return self._tree
 
     def span(self, node: ast.AST) -> Span:

@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tilelang.frontend.arguments import Argument, bind_arguments
-from tilelang.frontend.functions import call_function, evaluated_defaults, make_function, signature
+from tilelang.frontend.arguments import Argument
+from tilelang.frontend.decorators import decorated
+from tilelang.frontend.functions import call_function, evaluated_defaults, make_function
 from tilelang.frontend.interpreter import new_run
 from tilelang.frontend.kernel import KernelRequest, trace_kernel, trace_prim_function
-from tilelang.frontend.model import Function, JitFunction, PrimFunction
+from tilelang.frontend.model import ClassValue, Function, Instance, JitFunction, PrimFunction
 from tilelang.frontend.modelled_modules import HostTensor
 from tilelang.frontend.run import Limits, Run, StopInterpreting
 from tilelang.frontend.static_environment import MODULE_LIMITS
@@ -102,13 +103,15 @@ def trace_static(
         return _nothing(run, module, kernel)
     names = {a.arg for a in _all_arguments(function.node.args)}
     values = dict(under.values)
+    if kernel.found.owner is not None:
+        values.update(_receiver(module, kernel, function))
     request = KernelRequest(
         function,
         kernel.name,
         kernel.qualified_name,
         {n: v for n, v in values.items() if n in names},
         {n: v for n, v in values.items() if n not in names and isinstance(v, int)},
-        out_idx=_out_idx(options, values),
+        out_idx=options.get("out_idx"),
         specialisation=under.text(),
     )
     if options.get("prim_func"):
@@ -116,12 +119,17 @@ def trace_static(
     return trace_kernel(run, request)
 
 
-def _out_idx(options: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
-    return options.get("out_idx")
-
-
 def _all_arguments(args: ast.arguments) -> list[ast.arg]:
     return [*args.posonlyargs, *args.args, *args.kwonlyargs]
+
+
+def _receiver(module: StaticModule, kernel: KernelSource, function: Function) -> dict[str, Any]:
+    """The first argument of a method: an object of its class whose attributes are not known."""
+    args = _all_arguments(function.node.args)
+    cls = module.scope.names.get(kernel.found.owner or "")
+    if not args or function.attributes.get("staticmethod") or not isinstance(cls, ClassValue):
+        return {}
+    return {args[0].arg: Instance(cls, {})}
 
 
 def _nothing(run: Run, module: StaticModule, kernel: KernelSource) -> TileProgram:
@@ -177,8 +185,6 @@ def _is_same(value: Any, node: ast.FunctionDef) -> bool:
 
 
 def _decorated_again(run: Run, node: ast.FunctionDef, function: Function) -> Any:
-    from tilelang.frontend.decorators import decorated
-
     return decorated(run, node, function)
 
 
@@ -280,9 +286,8 @@ def _from_calls(module: StaticModule, kernel: KernelSource, function: Function) 
         if kernel.span.line <= statement.lineno <= kernel.span.end_line:
             continue
         for args, kwargs in _calls_in(module, statement, kernel):
-            values = _call_values(module, function, args, kwargs)
-            if values is not None:
-                found.append(Specialisation(tuple(values.items()), "call"))
+            values = _call_values(function, args, kwargs)
+            found.append(Specialisation(tuple(values.items()), "call"))
     return found
 
 
@@ -306,25 +311,15 @@ def _is_main_guard(test: ast.expr) -> bool:
 
 
 def _call_values(
-    module: StaticModule, function: Function, args: list[Argument], kwargs: dict[str, Argument]
-) -> dict[str, Any] | None:
+    function: Function, args: list[Argument], kwargs: dict[str, Argument]
+) -> dict[str, Any]:
     """Plain values by parameter name; tensors and unknown values are left out, sizes by name are left symbolic."""
-    names = {a.arg for a in _all_arguments(function.node.args)}
-    run = new_run(module.environment, module.source, module.scope, MODULE_LIMITS)
-    at = function.source.span(function.node)
-    bound = bind_arguments(
-        run,
-        signature(function),
-        function.name,
-        args,
-        {k: a for k, a in kwargs.items() if k in names},
-        at,
-        at,
-    )
-    if isinstance(bound, Unknown):
-        given = {k: a for k, a in kwargs.items() if k in names}
-    else:
-        given = dict(bound.arguments)
+    named = _all_arguments(function.node.args)
+    names = {a.arg for a in named}
+    # Autotuned parameters are left out by callers, so a call may bind fewer than the signature asks for.
+    positional = [*function.node.args.posonlyargs, *function.node.args.args]
+    given = {p.arg: a for p, a in zip(positional, args, strict=False)}
+    given |= {k: a for k, a in kwargs.items() if k in names}
     values = {}
     for name, argument in given.items():
         value = argument.value
