@@ -148,7 +148,8 @@ def load_module(path: str, text: str) -> types.ModuleType:
     module.__file__ = path
     sys.modules[module.__name__] = module
     try:
-        exec(compile(text, path, "exec"), module.__dict__)
+        # Without `dont_inherit` this file's own `from __future__` would hold for theirs.
+        exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
     except SyntaxError as error:
         raise RunError(f"{os.path.basename(path)} does not compile: {error.msg}", error.lineno) from error
     except BaseException as error:  # whatever their code raises, SystemExit too
@@ -320,7 +321,7 @@ def reference_names(kernel: str) -> list[str]:
 
 def plan_cases(request: dict[str, Any], device: str) -> list[dict[str, int]]:
     """Values for every size that is still open, one dictionary per case. No open sizes: one case."""
-    known = {k: int(v) for k, v in request["specialisation"].items() if v.lstrip("-").isdigit()}
+    known = fixed_sizes(request)
     tensors = request["tensors"]
     if not tensors:
         raise RunError(
@@ -346,6 +347,11 @@ def plan_cases(request: dict[str, Any], device: str) -> list[dict[str, int]]:
         large = LARGE_GEMM if request["n_gemms"] else LARGE_1D if len(open_names) == 1 and flat else LARGE_2D
         cases.append(dict.fromkeys(open_names, large))
     return cases
+
+
+def fixed_sizes(request: dict[str, Any]) -> dict[str, int]:
+    """The numbers that the specialisation fixes."""
+    return {k: int(v) for k, v in request["specialisation"].items() if v.lstrip("-").isdigit()}
 
 
 def open_sizes(tensors: list[dict[str, Any]]) -> list[str]:
@@ -439,7 +445,7 @@ def run_case(
 ) -> tuple[dict[str, Any], Measured]:
     """Run kernel and reference on the same inputs and compare."""
     generator = torch.Generator().manual_seed(SEED)
-    values = {**{k: int(v) for k, v in request["specialisation"].items() if v.lstrip("-").isdigit()}, **sizes}
+    values = {**fixed_sizes(request), **sizes}
     tensors = [make_tensor(torch, device, t, values, generator) for t in request["tensors"]]
     for tensor, info in zip(tensors, request["tensors"], strict=True):
         if info["role"] == "output" and tensor.is_floating_point():
@@ -459,9 +465,17 @@ def run_case(
     is_output |= {i for i, t in enumerate(request["tensors"]) if t["role"] == "output"}
     named = {t["name"]: tensor.clone() for t, tensor in zip(request["tensors"], tensors, strict=True)}
     inputs = [named[t["name"]] for i, t in enumerate(request["tensors"]) if i not in is_output]
-    expected = call_reference(reference, named, inputs, values, request, [tensors[i] for i in changed])
+    expected = call_reference(reference, named, inputs, values, request)
+    if not expected:
+        written = [
+            i for i, t in enumerate(request["tensors"]) if not same_bits(torch, tensors[i], named[t["name"]])
+        ]
+        expected = [named[request["tensors"][i]["name"]] for i in written]
+    if not expected:
+        raise RunError(f"the reference {reference.name} returned and wrote nothing", request["line"])
     inner = reduction_length(tensors, found)
-    case = compare(torch, found, expected, sizes, [t.dtype for t in tensors], inner, device, request)
+    shown = sizes or fixed_sizes(request)
+    case = compare(torch, found, expected, shown, [t.dtype for t in tensors], inner, device, request)
 
     def run_reference() -> Any:
         return reference(named, inputs, values)
@@ -475,24 +489,16 @@ def call_reference(
     inputs: list[Any],
     values: dict[str, int],
     request: dict[str, Any],
-    before: list[Any],
 ) -> list[Any]:
-    """What the reference says: what it returns, or the arguments it writes if it returns nothing."""
+    """What the reference returns; nothing if it writes its arguments."""
     try:
-        returned = as_list(reference(named, inputs, values))
+        return as_list(reference(named, inputs, values))
     except Exception as error:
         traceback.print_exc()
         line = line_in(error, request["path"])
         raise RunError(
             f"the reference {reference.name} failed: {describe(error)}", line or request["line"]
         ) from error
-    if returned:
-        return returned
-    names = [t["name"] for t in request["tensors"]]
-    written = [named[n] for n in names if any(named[n].shape == b.shape for b in before)]
-    if not written:
-        raise RunError(f"the reference {reference.name} returned nothing", request["line"])
-    return written[-len(before) :]
 
 
 def as_list(value: Any) -> list[Any]:

@@ -1,0 +1,3 @@
+"""A torch that is not installed: put before the real one on the path."""
+
+raise ImportError("No module named 'torch'")
