@@ -1,0 +1,246 @@
+"""The decorator in both styles: what it compiles, remembers, returns and refuses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tilelang.diagnostics.error import KernelError
+from tilelang.jit.functions import JITFunction, freeze
+
+
+@tilelang.jit
+def scale(A, factor: float = 2.0, block: int = 64):
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    B = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
+        for i in T.Parallel(block):
+            B[bx * block + i] = A[bx * block + i] * factor
+    return B
+
+
+@tilelang.jit(out_idx=-1)
+def scale_lazy(N, factor=2.0):
+    @T.prim_func
+    def kernel(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(T.ceildiv(N, 64), threads=64) as bx:
+            for i in T.Parallel(64):
+                B[bx * 64 + i] = A[bx * 64 + i] * factor
+
+    return kernel
+
+
+def test_an_eager_call_compiles_runs_and_returns_the_output():
+    a = torch.randn(100)
+    torch.testing.assert_close(scale(a), a * 2)
+    torch.testing.assert_close(scale(a, 3.0), a * 3)
+    torch.testing.assert_close(scale(a, factor=-1.0, block=32), -a)
+    torch.testing.assert_close(scale(A=a), a * 2)
+
+
+def test_an_eager_kernel_is_compiled_once_per_sizes_and_values():
+    a = torch.randn(50)
+    first = scale.compile(a)
+    assert scale.compile(a) is first
+    assert scale.compile(N=50) is first
+    assert scale.compile(N=51) is not first
+    assert scale.compile(N=50, block=128) is not first
+    torch.testing.assert_close(first(a), a * 2)
+
+
+def test_an_equal_value_of_another_type_is_another_kernel():
+    assert freeze((1, "a")) != freeze((1.0, "a"))
+    assert freeze([1, {"a": 2}]) == freeze([1, {"a": 2}])
+    assert freeze(True) != freeze(1)
+
+
+def test_sizes_that_nothing_says():
+    with pytest.raises(ValueError, match="scale needs a value for the size N: pass N=[.]+, or the tensor A"):
+        scale.compile(block=32)
+
+
+def test_a_name_that_is_neither_parameter_nor_size():
+    with pytest.raises(TypeError, match="scale has no parameter or size M; it has A, factor, block, N"):
+        scale.compile(M=3)
+
+
+def test_missing_and_surplus_arguments():
+    with pytest.raises(TypeError, match="scale: missing a required argument: 'A'"):
+        scale()
+    with pytest.raises(TypeError, match="scale: too many positional arguments"):
+        scale(1, 2, 3, 4)
+
+
+def test_a_wrong_dtype_is_named_at_the_call():
+    with pytest.raises(ValueError, match="A has dtype float64, expected float32"):
+        scale(torch.zeros(4, dtype=torch.float64))
+
+
+def test_a_tensor_of_too_few_dimensions():
+    with pytest.raises(ValueError, match="A has 0 dimensions"):
+        scale(torch.zeros(()))
+
+
+def test_out_idx_does_not_go_with_eager():
+    with pytest.raises(ValueError, match="out_idx must go"):
+        tilelang.jit(scale.function, out_idx=[0])(torch.zeros(4))
+
+
+def test_a_lazy_call_returns_a_kernel_once_per_values():
+    kernel = scale_lazy(100)
+    assert scale_lazy(100) is kernel
+    assert scale_lazy(N=100, factor=2.0) is kernel
+    assert scale_lazy(100, 3.0) is not kernel
+    a = torch.randn(100)
+    torch.testing.assert_close(kernel(a), a * 2)
+    assert kernel.out_idx == [1]
+    assert [p.name for p in kernel.params] == ["A", "B"]
+
+
+def test_without_out_idx_the_caller_passes_every_tensor():
+    lazy = JITFunction(scale_lazy.function, tilelang.jit(scale_lazy.function).options)
+    a, b = torch.randn(10), torch.zeros(10)
+    assert lazy(10)(a, b) is None
+    torch.testing.assert_close(b, a * 2)
+
+
+def test_modes():
+    assert scale.mode == "eager"
+    assert scale_lazy.mode == "lazy"
+
+    @T.prim_func
+    def made(A: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=32):
+            A[0] = 1.0
+
+    @tilelang.jit
+    def returns_one_from_elsewhere():
+        return made
+
+    assert returns_one_from_elsewhere.mode == "lazy"
+    a = torch.zeros(4)
+    returns_one_from_elsewhere()(a)
+    assert a.tolist() == [1, 0, 0, 0]
+
+
+def test_an_eager_kernel_may_write_its_arguments():
+    @tilelang.jit
+    def fill(A, value: float = 7.0):
+        N = T.dynamic("N")
+        A: T.Tensor((N,), "float32")
+        with T.Kernel(T.ceildiv(N, 32), threads=32) as bx:
+            for i in T.Parallel(32):
+                A[bx * 32 + i] = value
+
+    a = torch.zeros(45)
+    assert fill(a) is None
+    assert (a == 7).all()
+    assert fill.compile() is fill.compile(torch.zeros(3))
+
+
+def test_two_outputs_are_a_tuple():
+    @tilelang.jit
+    def both(A):
+        N = T.const("N")
+        A: T.Tensor((N,), "float32")
+        low, high = T.empty((N,), "float32"), T.empty((N,), "float32")
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(N):
+                low[i] = T.min(A[i], 0)
+                high[i] = T.max(A[i], 0)
+        return low, high
+
+    a = torch.randn(20)
+    low, high = both(a)
+    torch.testing.assert_close(low + high, a)
+    assert (low <= 0).all()
+    assert (high >= 0).all()
+
+
+def test_strides_of_an_argument():
+    @tilelang.jit
+    def rows(X):
+        M, N, s = T.const("M, N, s")
+        X: T.StridedTensor((M, N), (s, 1), "float32")
+        Y = T.empty((M, N), "float32")
+        with T.Kernel(M, threads=32) as bx:
+            for j in T.Parallel(N):
+                Y[bx, j] = X[bx, j]
+        return Y
+
+    wide = torch.randn(5, 20)
+    torch.testing.assert_close(rows(wide[:, :7]), wide[:, :7])
+
+
+def test_a_scalar_argument_is_passed_at_run_time():
+    @T.prim_func
+    def kernel(A: T.Tensor((8,), "float32"), factor: T.float32, B: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(8):
+                B[i] = A[i] * factor
+
+    compiled = tilelang.compile(kernel, out_idx=-1)
+    a = torch.randn(8)
+    torch.testing.assert_close(compiled(a, 0.5), a * 0.5)
+    torch.testing.assert_close(compiled(a, -2), a * -2)
+
+
+def test_every_problem_is_raised_at_once_with_its_source():
+    @tilelang.jit
+    def wrong(A):
+        A: T.Tensor((64, 64), "float16")
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((64, 32), "float16")
+            b = T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            T.copy(A, a)
+            T.copy(A, b)
+            T.gemm(a, b, c)
+
+    with pytest.raises(KernelError) as raised:
+        wrong(torch.zeros(64, 64, dtype=torch.float16))
+    assert {p.rule for p in raised.value.problems} >= {"copy-shape", "gemm-shape"}
+    assert "            T.gemm(a, b, c)" in str(raised.value)
+
+
+def test_unknown_targets_and_backends():
+    with pytest.raises(ValueError, match="unknown target 'tpu'"):
+        tilelang.jit(target="tpu")
+    with pytest.raises(ValueError, match="unknown execution_backend 'magic'"):
+        tilelang.jit(execution_backend="magic")
+
+
+def test_out_idx_out_of_range():
+    with pytest.raises(KernelError, match="out_idx 5"):
+        tilelang.jit(out_idx=5)(scale_lazy.function)(8)
+
+
+def test_compile_wants_a_prim_func():
+    with pytest.raises(
+        TypeError, match=r"tilelang.compile takes int; expected a function under @T.prim_func"
+    ):
+        tilelang.compile(3)
+
+
+def test_many_configurations_side_by_side():
+    kernels = scale.par_compile([{"N": 10, "block": b} for b in (16, 32)], num_workers=2)
+    a = torch.randn(10)
+    for kernel in kernels:
+        torch.testing.assert_close(kernel(a), a * 2)
+    assert scale.par_compile([{"block": 8}], ignore_error=True) == [None]
+
+
+def test_the_tile_function_and_the_source():
+    assert scale.get_tir(N=10).attrs["global_symbol"] == "scale"
+    assert "def scale" in scale.get_kernel_source(N=10)
+
+
+def test_source_for_a_target_that_is_not_here():
+    kernel = tilelang.jit(scale.function, target="hip:gfx942").compile(N=64)
+    assert "__global__" in kernel.get_kernel_source()
+    with pytest.raises(ValueError, match="A is on cpu, but scale was compiled for hip"):
+        kernel(torch.zeros(64))
