@@ -63,7 +63,7 @@ def k(A, B):
 
 
 def jitted(text: str) -> str:
-    return text.replace("def k(", "@tilelang.jit\ndef k(", 1)
+    return textwrap.dedent(text).replace("def k(", "@tilelang.jit\ndef k(", 1)
 
 
 def problems_of(statements: str) -> list[Problem]:

@@ -8,7 +8,12 @@ from typing import Any
 from tvm import ir
 
 from tilelang.diagnostics.problem import Related
-from tilelang.diagnostics.rules.python import REBINDING_ESCAPES, UNBOUND_NAME, UNKNOWN_NAME, UNSUPPORTED_PYTHON
+from tilelang.diagnostics.rules.python import (
+    REBINDING_ESCAPES,
+    UNBOUND_NAME,
+    UNKNOWN_NAME,
+    UNSUPPORTED_PYTHON,
+)
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.model import NO_VALUE, Escaped, Late, Missing
 from tilelang.frontend.operators import fold

@@ -133,6 +133,8 @@ def binary(kind: type[ast.operator], a: Any, b: Any) -> Any:
         if dtype == "bool":
             a, b = cast("int32", a), cast("int32", b)
         return fold(PYTHON_BINARY[kind](a, b))
+    if kind is ast.MatMult:
+        raise TypeError("it has no meaning on elements; use T.gemm on tiles")
     a, b, dtype = match(a, b)
     real = is_float(dtype)
     if kind is ast.FloorDiv:
@@ -153,7 +155,7 @@ def binary(kind: type[ast.operator], a: Any, b: Any) -> Any:
         return X.NE(a, b)
     if kind in (ast.BitAnd, ast.BitOr, ast.BitXor):
         return {ast.BitAnd: X.bitwise_and, ast.BitOr: X.bitwise_or, ast.BitXor: X.bitwise_xor}[kind](a, b)
-    raise TypeError("`@` has no meaning in a kernel; use T.gemm")
+    raise TypeError(f"`{SYMBOLS[kind]}` has no meaning on values of the kernel")
 
 
 def power(a: Any, b: Any) -> Any:

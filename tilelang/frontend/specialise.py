@@ -310,9 +310,7 @@ def _is_main_guard(test: ast.expr) -> bool:
     return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
-def _call_values(
-    function: Function, args: list[Argument], kwargs: dict[str, Argument]
-) -> dict[str, Any]:
+def _call_values(function: Function, args: list[Argument], kwargs: dict[str, Argument]) -> dict[str, Any]:
     """Plain values by parameter name; tensors and unknown values are left out, sizes by name are left symbolic."""
     named = _all_arguments(function.node.args)
     names = {a.arg for a in named}

@@ -30,7 +30,8 @@ def assignment(run: Run, node: ast.Assign) -> Flow | None:
     first = node.targets[0]
     value = _right_side(run, node.value, first)
     for target in node.targets:
-        assign(run, target, value, fresh_buffer=isinstance(node.value, ast.Call))
+        at = run.span(node.value)
+        assign(run, target, value, fresh_buffer=isinstance(node.value, ast.Call), value_span=at)
     return None
 
 

@@ -19,14 +19,16 @@ from tilelang.ir.tile_program import Access, Store
 from tilelang.ir.values import Buffer, Region, Unknown, show
 
 
-def assign(run: Run, target: ast.expr, value: Any, *, fresh_buffer: bool = False) -> None:
-    """`target = value`."""
+def assign(
+    run: Run, target: ast.expr, value: Any, *, fresh_buffer: bool = False, value_span: Span | None = None
+) -> None:
+    """`target = value`. `value_span`: where the value stands, for problems with it."""
     if isinstance(target, ast.Name):
         bind_name(run, target.id, value, run.span(target), fresh_buffer=fresh_buffer)
     elif isinstance(target, ast.Tuple | ast.List):
         _unpack(run, target, value, fresh_buffer)
     elif isinstance(target, ast.Subscript):
-        _store_item(run, target, value)
+        _store_item(run, target, value, value_span or run.span(target))
     elif isinstance(target, ast.Attribute):
         _set_attribute(run, target, value)
     elif isinstance(target, ast.Starred):
@@ -72,14 +74,14 @@ def _cannot_unpack(run: Run, target: ast.Tuple | ast.List, value: Any) -> None:
         assign(run, element, lost)
 
 
-def _store_item(run: Run, target: ast.Subscript, value: Any) -> None:
+def _store_item(run: Run, target: ast.Subscript, value: Any, value_span: Span) -> None:
     owner = run.eval(target.value)
     if isinstance(owner, Late):
         owner = owner.region
     if isinstance(owner, Buffer | Region):
         place = region(run, owner, target)
         if isinstance(place, Region):
-            store(run, place, scalar(run, value, run.span(target)))
+            store(run, place, scalar(run, value, value_span))
         return
     index = fold(scalar(run, run.eval(target.slice), run.span(target.slice)))
     if isinstance(index, ir.Expr) and isinstance(owner, list | tuple | dict):

@@ -1,0 +1,344 @@
+"""Mistakes in Python code of a kernel: one problem each, at its place, and never a second one that follows from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frontend.programs import body, jitted, problems_of, rules_of, static
+from tilelang.diagnostics.problem import Severity
+
+
+def text_at(statements: str) -> tuple[str, str, str]:
+    """Rule, message and marked text of the only problem of statements."""
+    source = jitted(body(statements))
+    lines = ("import tilelang\nimport tilelang.language as T\n" + source.lstrip("\n")).split("\n")
+    (problem,) = problems_of(statements)
+    span = problem.span
+    assert span.line == span.end_line
+    return problem.rule, problem.message, lines[span.line - 1][span.column - 1 : span.end_column - 1]
+
+
+@pytest.mark.parametrize(
+    ("statement", "rule", "marked", "said"),
+    [
+        ("f[0, 0] = min(f[0, 1], 2)", "python-bool", "min(f[0, 1], 2)", "use `T.min`"),
+        ("f[0, 0] = abs(f[0, 1])", "python-bool", "abs(f[0, 1])", "use `T.abs`"),
+        ("f[0, 0] = float(f[0, 1])", "python-bool", "float(f[0, 1])", "T.cast"),
+        ("f[0, 0] = len(B)", "python-bool", "len(B)", "`.shape[0]`"),
+        ("f[0, 0] = [1, 2][bx]", "traced-python-index", "bx", "loop over the list"),
+        ("f[0, 0] = fooo[0]", "unknown-name", "fooo", "`fooo` is not defined"),
+        ("T.coppy(A, f)", "unknown-language-name", "coppy", "did you mean `T.copy`?"),
+        (
+            "T.copy(A, f, coalesce_width=4)",
+            "bad-arguments",
+            "coalesce_width",
+            "did you mean `coalesced_width`?",
+        ),
+        ("T.copy(A)", "bad-arguments", "T.copy(A)", "`dst` is missing"),
+        ("T.copy(A, f, 4)", "bad-arguments", "4", "by name"),
+        ("T.gemm(s, s, 3)", "bad-arguments", "3", "`C` must be a buffer"),
+        ("f[0] = 1", "index-count", "f[0]", "`f` has 2 dimensions (64, 64), but the subscript has 1"),
+        ("f[0, bx / 2] = 1", "float-index", "bx / 2", "use `//`"),
+        ("f[0, 1.5] = 1", "float-index", "1.5", "must be an integer"),
+        ("f += 1", "buffer-augmented", "f += 1", "for i, j in T.Parallel(64, 64): f[i, j] += ..."),
+        ("f[0, 0] = f * 2", "tile-as-scalar", "f", "`f` is a tile of (64, 64)"),
+        ("f[0, 0] = s[0:4, 0]", "tile-as-scalar", "s[0:4, 0]", "index it inside T.Parallel"),
+        ("g = T.alloc_shared((4,), 'float61')", "unknown-dtype", "'float61'", "did you mean 'float64'?"),
+        ("g = T.alloc_shared((0, 4), 'float16')", "bad-arguments", "(0, 4)", "must be positive"),
+        ("g = T.alloc_shared((bx, 4), 'float16')", "bad-arguments", "(bx, 4)", "depends on `bx`"),
+        ("for i, j in T.Parallel(4): f[i, 0] = 1", "bad-arguments", "i, j", "the loop has 1 variable"),
+        ("assert 1 > 2, 'sizes'", "python-error", "1 > 2", "sizes"),
+        ("x = {'a': 1}['b']", "python-error", "{'a': 1}['b']", "no key 'b'"),
+        ("x = 1 // 0", "python-error", "1 // 0", "ZeroDivisionError"),
+        ("s.shpe", "unknown-attribute", "shpe", "did you mean `shape`?"),
+        ("f[0, 0] = f[0, 0] @ 2", "unsupported-python", "f[0, 0] @ 2", "T.gemm"),
+        ("with T.Kernel(2): pass", "unsupported-python", "T.Kernel(2)", "inside another"),
+        ("x = T.reshape(s, (4, 4))", "bad-arguments", "(4, 4)", "4096 float16 elements"),
+    ],
+)
+def test_one_mistake_one_problem(statement: str, rule: str, marked: str, said: str):
+    found, message, text = text_at(statement)
+    assert (found, text) == (rule, marked)
+    assert said in message
+
+
+def test_a_failed_value_causes_no_further_problems():
+    assert rules_of("""
+        x = T.alloc_shraed((64, 64), T.float16)
+        T.copy(A, x)
+        y = x[0, 0] + min(x[0, 1], f[0, 0])
+        for i in T.Parallel(x.shape[0]):
+            f[i, y] = x[i, 1, 2]
+    """) == ["unknown-language-name"]
+
+
+def test_every_mistake_is_reported_in_one_run():
+    assert rules_of("""
+        f[0] = 1
+        T.copy(A, f, foo=1)
+        f += 1
+    """) == ["index-count", "bad-arguments", "buffer-augmented"]
+
+
+def test_misspellings_come_with_an_edit():
+    (problem,) = problems_of("T.cler(f)")
+    (fix,) = problem.fixes
+    assert [e.new_text for e in fix.edits] == ["clear"]
+    (problem,) = problems_of("x = max(f[0, 0], 1)")
+    assert problem.fixes[0].edits[0].new_text == "T.max"
+
+
+# -- names that change in loops and branches -------------------------------------------------------------------
+
+
+def test_a_sum_in_a_plain_name_needs_a_variable():
+    rule, message, marked = text_at("""
+        total = 0.0
+        for i in T.serial(64):
+            total = total + f[0, i]
+    """)
+    assert (rule, marked) == ("rebinding-escapes", "total")
+    assert "T.alloc_var" in message
+
+
+def test_a_name_bound_in_a_loop_is_gone_after_it():
+    assert rules_of("""
+        for i in T.serial(64):
+            x = f[0, i]
+        f[1, 0] = x
+        f[2, 0] = x
+    """) == ["rebinding-escapes"]
+
+
+def test_a_name_rebound_in_a_branch_is_gone_after_it():
+    assert rules_of("""
+        x = 1
+        if f[0, 0] > 0:
+            x = 2
+        f[0, 0] = x
+    """) == ["rebinding-escapes"]
+
+
+def test_a_tile_allocated_in_a_loop_is_gone_after_it():
+    (problem,) = problems_of("""
+        for i in T.serial(64):
+            t = T.alloc_shared((64, 64), T.float16)
+            T.copy(A, t)
+        T.copy(t, A)
+    """)
+    assert problem.rule == "rebinding-escapes" and "allocate it before" in problem.message
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        # the same name for different things, one after the other
+        """
+        for i in T.serial(4):
+            x = f[0, i]
+            f[1, i] = x
+        for i in T.serial(4):
+            x = f[1, i]
+            f[2, i] = x
+        """,
+        # alike in both branches
+        """
+        if f[0, 0] > 0:
+            x = 2
+            f[0, 0] = 1
+        else:
+            x = 2
+        f[0, 0] = x
+        """,
+        # a variable
+        """
+        n = T.alloc_var(T.float32)
+        for i in T.serial(4):
+            if f[0, i] > n:
+                n = f[0, i]
+        f[0, 0] = n
+        """,
+        # Python counters in loops that run while tracing
+        """
+        n = 0
+        for step in (1, 2, 3):
+            n += step
+        f[n, 0] = 1
+        """,
+        # bound in a decided branch
+        """
+        if 1 > 0:
+            x = f[0, 0]
+        f[0, 1] = x
+        """,
+        # a jump: what follows is reached from one branch only
+        """
+        for i in T.serial(4):
+            x = 1
+            if f[0, i] > 0:
+                x = 2
+                f[0, 0] = x
+                break
+            f[x, i] = 0
+        """,
+    ],
+)
+def test_rebinding_that_is_right(statements: str):
+    assert problems_of(statements) == []
+
+
+def test_a_name_of_the_branch_not_taken():
+    (problem,) = problems_of("""
+        if 1 > 2:
+            x = 1
+        f[0, 0] = x
+    """)
+    assert problem.rule == "unbound-name-in-branch" and "line 12" in problem.message
+
+
+# -- what is not known ------------------------------------------------------------------------------------------
+
+
+def test_both_branches_of_an_unknown_condition_are_read_as_perhaps():
+    text = """
+        import tilelang
+        import tilelang.language as T
+        from somewhere import flag
+
+        @tilelang.jit
+        def k(A):
+            A: T.Tensor((64,), T.float32)
+            with T.Kernel(1) as bx:
+                s = T.alloc_shared((64,), T.float32)
+                if flag:
+                    T.copy(A, s)
+                    x = 1
+                    s[0, 0] = 1
+                else:
+                    T.clear(s)
+                    x = 2
+                s[x] = 0
+                if flag:
+                    s[0] = y_of_flag = 1
+    """
+    program = static(text)
+    assert [(p.rule, p.severity) for p in program.problems] == [("index-count", Severity.HINT)]
+    assert all(r.context.maybe for r in program.ops())
+    assert not program.complete
+
+
+def test_an_unknown_call_may_do_anything_with_its_buffers():
+    text = """
+        import tilelang
+        import tilelang.language as T
+        from somewhere import fill_it
+
+        @tilelang.jit
+        def k(A):
+            A: T.Tensor((64,), T.float32)
+            with T.Kernel(1) as bx:
+                s = T.alloc_shared((64,), T.float32)
+                fill_it(s)
+                T.copy(s, A)
+    """
+    program = static(text)
+    assert program.problems == [] and not program.complete
+    assert [(a.buffer.name, a.mode) for a in program.accesses] == [("s", "read"), ("s", "write")]
+
+
+def test_a_parameter_without_a_value_is_unknown_and_silent():
+    text = """
+        import tilelang
+        import tilelang.language as T
+
+        @tilelang.jit
+        def k(A, block, threads):
+            N = T.const("N")
+            A: T.Tensor((N,), T.float32)
+            with T.Kernel(T.ceildiv(N, block), threads=threads) as bx:
+                s = T.alloc_shared((block,), T.float32)
+                T.copy(A[bx * block], s)
+                for i in T.Parallel(block):
+                    s[i] = max(block, 1) * s[i]
+    """
+    program = static(text)
+    assert program.missing == ("block", "threads") and program.problems == []
+    assert not program.complete and program.launches()[0].threads is None
+    assert static(text, choice={"block": "64", "threads": "128"}).complete
+
+
+def test_a_name_the_language_has_and_we_do_not_is_a_hint():
+    (problem,) = problems_of("T.atomic_add(f[0, 0], 1)")
+    assert problem.severity is Severity.HINT and problem.rule == "unsupported-language-name"
+
+
+# -- signatures -------------------------------------------------------------------------------------------------
+
+
+def test_a_const_must_be_an_entry_of_a_shape():
+    text = """
+        def k(A):
+            N, M, unused = T.const("N, M, unused")
+            A: T.Tensor((N, M * 2), T.float32)
+            with T.Kernel(1):
+                T.clear(A)
+    """
+    found = [(p.rule, p.severity) for p in static(jitted(text)).problems]
+    assert found == [("const-unbound", Severity.ERROR), ("const-unused", Severity.WARNING)]
+
+
+def test_outputs_must_be_returned_and_nothing_else_may_be():
+    text = """
+        def k(A):
+            A: T.Tensor((4,), T.float32)
+            B = T.empty((4,), T.float32)
+            with T.Kernel(1):
+                T.copy(A, B)
+            return A
+    """
+    problems = static(jitted(text)).problems
+    assert [p.rule for p in problems] == ["output-not-returned"] * 2
+    assert "`A` is returned" in problems[0].message and "`B` is made by T.empty" in problems[1].message
+
+
+def test_out_idx_names_a_tensor():
+    text = """
+        @tilelang.jit(out_idx=[3])
+        def k():
+            @T.prim_func
+            def main(A: T.Tensor((4,), T.float32), n: T.int32):
+                with T.Kernel(1):
+                    A[0] = n
+            return main
+    """
+    assert [p.rule for p in static(text).problems] == ["bad-arguments"]
+
+
+def test_endless_recursion_ends_with_a_hint():
+    text = """
+        def again(x):
+            return again(x)
+
+        @tilelang.jit
+        def k(A):
+            A: T.Tensor((4,), T.float32)
+            with T.Kernel(1):
+                A[0] = again(A[1])
+    """
+    (problem,) = static(text).problems
+    assert problem.rule == "step-limit" and problem.severity is Severity.HINT
+
+
+def test_endless_loops_end_with_a_hint():
+    text = """
+        @tilelang.jit
+        def k(A):
+            n = 0
+            while n >= 0:
+                n += 1
+            A: T.Tensor((4,), T.float32)
+            with T.Kernel(1):
+                A[0] = 1
+    """
+    (problem,) = static(text).problems
+    assert problem.rule == "step-limit" and problem.severity is Severity.HINT
