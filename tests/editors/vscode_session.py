@@ -168,6 +168,7 @@ QUIET = {
     "workbench.activityBar.location": "hidden",
     "workbench.layoutControl.enabled": False,
     "workbench.editor.empty.hint": "hidden",
+    "workbench.editor.restoreViewState": False,
     "window.commandCenter": False,
     "chat.disableAIFeatures": True,
     "editor.minimap.enabled": False,

@@ -21,9 +21,6 @@ import {
 /** Languages of VS Code itself that colour the text well enough. */
 const LANGUAGES: Record<Target, string> = { cuda: 'cuda-cpp', hip: 'cpp', metal: 'cpp', cpu: 'llvm' };
 
-/** Scrolling that we caused ourselves is reported like the user's, at most this much later. */
-const ECHO_MS = 300;
-
 /** The client library's own way to the text. */
 type NextContent = (uri: vscode.Uri, token: vscode.CancellationToken) => vscode.ProviderResult<string>;
 
@@ -34,7 +31,6 @@ interface Preview {
 
 export class Previews implements vscode.Disposable {
   private readonly previews = new Map<string, Preview>();
-  private readonly scrolled = new Map<vscode.TextEditor, number>();
   private readonly linked = vscode.window.createTextEditorDecorationType({
     isWholeLine: true,
     backgroundColor: new vscode.ThemeColor('tilelang.linkedLineBackground'),
@@ -137,7 +133,8 @@ export class Previews implements vscode.Disposable {
 
   /** The editor that the user moved in leads; what is linked to it is marked and brought into view. */
   private follow(leader: vscode.TextEditor, by: 'cursor' | 'scroll', { reveal } = { reveal: true }): void {
-    if (by === 'scroll' && Date.now() - (this.scrolled.get(leader) ?? 0) < ECHO_MS) return;
+    // Scrolling that we cause in the other editor is reported like the user's and must not lead back.
+    if (by === 'scroll' && leader !== vscode.window.activeTextEditor) return;
     const own = this.previews.get(leader.document.uri.toString());
     if (own !== undefined) this.followGenerated(leader, own, by, reveal);
     else if (leader.document.languageId === 'python') this.followPython(leader, by, reveal);
@@ -178,7 +175,6 @@ export class Previews implements vscode.Disposable {
 
   private reveal(editor: vscode.TextEditor, line: number | undefined, by: 'cursor' | 'scroll'): void {
     if (line === undefined) return;
-    this.scrolled.set(editor, Date.now());
     const place =
       by === 'cursor'
         ? vscode.TextEditorRevealType.InCenterIfOutsideViewport
