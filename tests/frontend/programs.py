@@ -1,4 +1,6 @@
-"""Kernels from text, through the static and the live frontend, for tests that read as examples of the language."""
+"""Kernels from text, through the static and the live frontend, for tests that read as examples of the
+language.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _numbers = count()
 
 
 def static(text: str, kernel: str = "k", choice: Mapping[str, str] | None = None) -> TileProgram:
-    """The program of a kernel in a module that is only read. Lines of `text` keep their numbers if it has imports."""
+    """The program of a kernel in a module that is only read. Lines of `text` keep their numbers if it has
+    imports.
+    """
     module = StaticModule("kernel.py", whole(text))
     assert not module.problems, module.problems
     return trace_static(module, module.kernel(kernel), choice)

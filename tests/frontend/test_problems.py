@@ -1,4 +1,6 @@
-"""Mistakes in Python code of a kernel: one problem each, at its place, and never a second one that follows from it."""
+"""Mistakes in Python code of a kernel: one problem each, at its place, and never a second one that
+follows from it.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,8 @@ def test_misspellings_come_with_an_edit():
     assert problem.fixes[0].edits[0].new_text == "T.max"
 
 
-# -- names that change in loops and branches -------------------------------------------------------------------
+# -- names that change in loops and branches
+# -------------------------------------------------------------------
 
 
 def test_a_sum_in_a_plain_name_needs_a_variable():
@@ -196,7 +199,8 @@ def test_a_name_of_the_branch_not_taken():
     assert problem.rule == "unbound-name-in-branch" and "line 12" in problem.message
 
 
-# -- what is not known ------------------------------------------------------------------------------------------
+# -- what is not known
+# ------------------------------------------------------------------------------------------
 
 
 def test_both_branches_of_an_unknown_condition_are_read_as_perhaps():
@@ -272,7 +276,8 @@ def test_a_name_the_language_has_and_we_do_not_is_a_hint():
     assert problem.severity is Severity.HINT and problem.rule == "unsupported-language-name"
 
 
-# -- signatures -------------------------------------------------------------------------------------------------
+# -- signatures
+# -------------------------------------------------------------------------------------------------
 
 
 def test_a_const_must_be_an_entry_of_a_shape():

@@ -1,1 +1,3 @@
-"""Python source to tile program: an abstract interpreter over the AST, in a live and in a static environment."""
+"""Python source to tile program: an abstract interpreter over the AST, in a live and in a static
+environment.
+"""

@@ -62,7 +62,9 @@ def _allocated(
 
 
 def _variable(run: Run, call: Bound) -> Any:
-    """`T.alloc_var(dtype, init=0)`; also `(dtype, init)`, `(dtype, scope)` and `(dtype, init, scope)` by position."""
+    """`T.alloc_var(dtype, init=0)`; also `(dtype, init)`, `(dtype, scope)` and `(dtype, init, scope)` by
+    position.
+    """
     dtype = read_dtype(run, call.value("dtype"), call.span_of("dtype"))
     extra: list[Argument] = call.items.get("args", [])
     init = call.value("init")

@@ -1,4 +1,6 @@
-"""Arguments of a call with their places, bound to the parameters of a declaration; problems for those that do not fit."""
+"""Arguments of a call with their places, bound to the parameters of a declaration; problems for those
+that do not fit.
+"""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def _language_name(run: Run, node: ast.Attribute, module: Any) -> Any:
 
 def unknown_language_name(run: Run, name: str, at: Any, prefix: str) -> Unknown:
     """A name that the language does not have, or that this compiler does not implement."""
-    if name in NOT_SUPPORTED_NAMES or name.startswith("float8_") or name.startswith("float4_"):
+    if name in NOT_SUPPORTED_NAMES or name.startswith(("float8_", "float4_")):
         run.complete = False
         run.report(UNSUPPORTED_LANGUAGE_NAME, at, module=prefix, name=name)
         return Unknown(f"{prefix}.{name} is not supported")

@@ -23,7 +23,7 @@ from tilelang.ir.values import Buffer, Region, Unknown
 def if_statement(run: Run, node: ast.If) -> Flow | None:
     """`if test: ... else: ...`."""
     value = run.eval(node.test)
-    if isinstance(value, Buffer | Region) or isinstance(value, ir.Expr):
+    if isinstance(value, Buffer | Region | ir.Expr):
         value = fold(scalar(run, value, run.span(node.test)))
     if isinstance(value, ir.Expr):
         condition = fold(as_bool(value))

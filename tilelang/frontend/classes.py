@@ -42,7 +42,7 @@ def class_definition(run: Run, node: ast.ClassDef) -> Flow | None:
         inherited = [f for b in bases if isinstance(b, ClassValue) and b.fields for f in b.fields]
         own = [(n, scope.names.get(n, NO_VALUE)) for n in annotated]
         kept = [f for f in inherited if f[0] not in dict(own)]
-        fields = tuple([*kept, *own])
+        fields = (*kept, *own)
     value = ClassValue(node.name, scope.names, bases, fields, is_enum)
     if is_enum:
         _make_members(value)

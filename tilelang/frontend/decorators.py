@@ -25,7 +25,9 @@ class Decorator:
 
 @dataclass(frozen=True)
 class PlainDecorator:
-    """A decorator that leaves the function as it is: `staticmethod`, `functools.cache`, `functools.wraps(f)`."""
+    """A decorator that leaves the function as it is: `staticmethod`, `functools.cache`,
+    `functools.wraps(f)`.
+    """
 
     name: str
 

@@ -1,4 +1,6 @@
-"""Which functions of a module are kernels: decorators resolved through whatever names they were imported under."""
+"""Which functions of a module are kernels: decorators resolved through whatever names they were imported
+under.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Found:
 
 
 def find_kernels(tree: ast.Module, scope: Scope) -> list[Found]:
-    """All kernels in the order of the text: decorated ones, prim_funcs at the top level, factories of prim_funcs."""
+    """All kernels in the order of the text: decorated ones, prim_funcs at the top level, factories of
+    prim_funcs.
+    """
     return list(_find(tree.body, scope, "", ()))
 
 

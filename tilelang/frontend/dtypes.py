@@ -1,4 +1,6 @@
-"""Dtypes of the kernel: reading them from any spelling with a problem at the place, and where two of them meet."""
+"""Dtypes of the kernel: reading them from any spelling with a problem at the place, and where two of them
+meet.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def dtype_name(value: Any) -> str | None:
 
 
 def looks_like_dtype(value: Any) -> bool:
-    """Whether a value is meant as a dtype: a string, a dtype object of torch, numpy or TVM, or a scalar type."""
+    """Whether a value is meant as a dtype: a string, a dtype object of torch, numpy or TVM, or a scalar
+    type.
+    """
     if isinstance(value, str) or value in (bool, int, float) or value is None:
         return value is not None
     home = (value if isinstance(value, type) else type(value)).__module__.partition(".")[0]

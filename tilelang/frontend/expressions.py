@@ -122,7 +122,9 @@ def unary_expression(run: Run, node: ast.UnaryOp) -> Any:
 
 
 def boolean_expression(run: Run, node: ast.BoolOp) -> Any:
-    """`a and b`, `a or b`: operands after one that decides are not evaluated; later ones stand under the earlier."""
+    """`a and b`, `a or b`: operands after one that decides are not evaluated; later ones stand under the
+    earlier.
+    """
     is_and = isinstance(node.op, ast.And)
     combine = conjunction if is_and else disjunction
     result = _condition_operand(run, node.values[0])
@@ -199,7 +201,8 @@ def _compare(
         return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
 
 
-# -- displays --------------------------------------------------------------------------------------------------
+# -- displays
+# --------------------------------------------------------------------------------------------------
 
 
 def _elements(run: Run, nodes: list[ast.expr]) -> list[Any] | Unknown:
@@ -284,7 +287,8 @@ def formatted_value(run: Run, node: ast.FormattedValue) -> Any:
         return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
 
 
-# -- comprehensions --------------------------------------------------------------------------------------------
+# -- comprehensions
+# --------------------------------------------------------------------------------------------
 
 
 def _comprehend(run: Run, generators: list[ast.comprehension], add: Callable[[], None]) -> Unknown | None:
@@ -349,7 +353,8 @@ def dict_comprehension(run: Run, node: ast.DictComp) -> Any:
     return dict(pairs) if unknown is None else unknown
 
 
-# -- the rest --------------------------------------------------------------------------------------------------
+# -- the rest
+# --------------------------------------------------------------------------------------------------
 
 
 def lambda_expression(run: Run, node: ast.Lambda) -> Any:

@@ -164,7 +164,9 @@ def _bind_parameters(run: Run, function: Function, bound: Bound, scope: Scope) -
 
 
 def _passed(run: Run, parameter: ast.arg, value: Any) -> Any:
-    """An element is passed by value unless the parameter is a `T.Ref`; where a tile starts is passed as it is."""
+    """An element is passed by value unless the parameter is a `T.Ref`; where a tile starts is passed as
+    it is.
+    """
     if isinstance(value, Region) and value.is_point and not _is_reference(parameter.annotation):
         return kept(run, value, parameter.arg)
     if isinstance(value, Buffer) and value.scope == "local.var" and not _is_reference(parameter.annotation):

@@ -209,7 +209,7 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "atan2": _two_floats(X.atan2, math.atan2),
     "fma": lambda x, y, z: binary(ast.Add, binary(ast.Mult, x, y), z),
     "clamp": lambda x, low, high: minimum(maximum(x, low), high),
-    "truncdiv": _truncated(X.truncdiv, lambda a, b: int(math.trunc(a / b))),
+    "truncdiv": _truncated(X.truncdiv, lambda a, b: math.trunc(a / b)),
     "truncmod": _truncated(X.truncmod, lambda a, b: int(math.fmod(a, b))),
     "bitwise_not": lambda x: unary(ast.Invert, x),
 }

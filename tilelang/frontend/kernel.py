@@ -33,7 +33,9 @@ NATIVE_ANNOTATIONS = "__annotations__"
 
 @dataclass(frozen=True)
 class KernelRequest:
-    """What to interpret: `values` by parameter name; parameters without one are Unknown unless they are tensors."""
+    """What to interpret: `values` by parameter name; parameters without one are Unknown unless they are
+    tensors.
+    """
 
     function: Function
     name: str
@@ -169,7 +171,9 @@ def _trace_prim(run: Run, kernel: PrimFunction) -> bool:
 
 
 def _returned(run: Run, result: Any) -> tuple[str, ...]:
-    """Names of the returned outputs; problems for outputs that are not returned, and for returned values that are none."""
+    """Names of the returned outputs; problems for outputs that are not returned, and for returned values
+    that are none.
+    """
     made = [b for b in run.buffers if b.role == "output"]
     if isinstance(result, Unknown):
         run.complete = False

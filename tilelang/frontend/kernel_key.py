@@ -1,6 +1,7 @@
 """What a kernel's meaning depends on, as a hash: its own text and everything it takes from the module around.
 
-The key does not depend on where in the file the kernel stands. Helper functions count with their distance from the
+The key does not depend on where in the file the kernel stands. Helper functions count with their distance
+from the
 kernel as well, because problems may point into them.
 """
 

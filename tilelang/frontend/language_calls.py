@@ -71,7 +71,9 @@ def call_language(
 
 
 def _supported(run: Run, entry: Entry, function: Any, bound: Bound) -> bool:
-    """Parameters that are declared for compatibility only: anything but the default leaves the kernel unchecked."""
+    """Parameters that are declared for compatibility only: anything but the default leaves the kernel
+    unchecked.
+    """
     fine = True
     for name in entry.unsupported:
         argument = bound.arguments.get(name)

@@ -59,7 +59,9 @@ class LiveEnvironment:
         return dir(builtins)
 
     def module(self, run: Run, name: str, level: int) -> Any:
-        """An import inside a kernel: Python imports it. Relative imports are resolved by the module around."""
+        """An import inside a kernel: Python imports it. Relative imports are resolved by the module
+        around.
+        """
         if level:
             return Unknown("a relative import inside a kernel is not known to the compiler")
         try:
@@ -166,9 +168,12 @@ def trace_eager(
 ) -> TileProgram:
     """The tile program of an eager kernel.
 
-    `values`: compile-time arguments by parameter name (tensors may be among them; their annotation replaces them).
-    `consts`: values of T.const; those without one stay symbolic. `signature_only`: stop at `with T.Kernel`, for
-    `const_sources`. Raises SourceNotFound. A kernel that is a factory gives its `@T.prim_func`'s program (style lazy).
+    `values`: compile-time arguments by parameter name (tensors may be among them; their annotation
+    replaces them).
+    `consts`: values of T.const; those without one stay symbolic. `signature_only`: stop at `with
+    T.Kernel`, for
+    `const_sources`. Raises SourceNotFound. A kernel that is a factory gives its `@T.prim_func`'s program
+    (style lazy).
     """
     interpreted = live_function(function)
     run = new_run(LiveEnvironment(), interpreted.source, interpreted.closure, _LIMITS)
@@ -198,7 +203,9 @@ def trace_lazy(
 
 
 def const_sources(program: TileProgram) -> list[ConstSource]:
-    """For each T.const of a program traced without values: the first tensor argument's entry that is this const."""
+    """For each T.const of a program traced without values: the first tensor argument's entry that is this
+    const.
+    """
     found = []
     for symbol in program.symbols:
         if symbol.kind != "const":

@@ -65,7 +65,8 @@ def symbolic_range(run: Run, args: list[Any], span: Span) -> Any:
     return _SymbolicRange(start, stop, values[2] if len(values) == 3 else 1)
 
 
-# -- loops of the kernel ---------------------------------------------------------------------------------------
+# -- loops of the kernel
+# ---------------------------------------------------------------------------------------
 
 
 def _frame_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
@@ -89,7 +90,9 @@ def _frame_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
 def _counted_loop(
     run: Run, node: ast.For, kind: Any, start: Any, stop: Any, step: Any, span: Span, notes: dict[str, Any]
 ) -> Flow | None:
-    """A loop from start to stop. With a step other than 1 the variable counts iterations, and the name is computed."""
+    """A loop from start to stop. With a step other than 1 the variable counts iterations, and the name is
+    computed.
+    """
     if as_int(step) == 1:
         loop = _make_loop(run, node, kind, (start,), (_distance(run, start, stop),), 1, span, notes)
         return _traced_loop(run, node, loop)
@@ -211,7 +214,8 @@ def _bind_variables(run: Run, node: ast.For, loop: Loop) -> None:
     if isinstance(target, ast.Tuple | ast.List):
         if len(target.elts) != len(loop.vars):
             count = len(loop.vars)
-            what = f"the loop has {count} variable{'' if count == 1 else 's'}, but {len(target.elts)} names are bound"
+            plural = "" if count == 1 else "s"
+            what = f"the loop has {count} variable{plural}, but {len(target.elts)} names are bound"
             run.report(BAD_ARGUMENTS, run.span(target), callee=f"T.{loop.kind}", what=what)
             assign(run, target, Unknown(what))
             return
@@ -239,7 +243,8 @@ def _unknown_loop(run: Run, node: ast.For, span: Span) -> Flow | None:
     return None
 
 
-# -- loops that run while tracing ------------------------------------------------------------------------------
+# -- loops that run while tracing
+# ------------------------------------------------------------------------------
 
 
 def python_items(run: Run, value: Any, span: Span) -> list[Any] | Unknown:
@@ -386,7 +391,7 @@ def _jump(run: Run, node: ast.stmt, kind: Any) -> Flow | None:
         run.emit(Jump(kind, run.span(node)))
         return Flow("jump")
     if len(run.regions) > entry.regions:
-        what = f"a `{kind}` under a condition of the kernel needs a loop of the kernel; this loop runs while tracing"
+        what = f"`{kind}` under a condition of the kernel needs a loop of the kernel; this one runs while tracing"
         run.report(UNSUPPORTED_PYTHON, run.span(node), what=what)
         return None
     return Flow(kind)

@@ -1,4 +1,6 @@
-"""Values that only the frontend knows: interpreted functions, late elements, frames, tensor types, escaped names."""
+"""Values that only the frontend knows: interpreted functions, late elements, frames, tensor types,
+escaped names.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class PrimFunction:
 
 @dataclass(eq=False)
 class JitFunction:
-    """A kernel or factory as other code of the module sees it: calling it gives an unknown kernel or tensor."""
+    """A kernel or factory as other code of the module sees it: calling it gives an unknown kernel or
+    tensor.
+    """
 
     function: Function
     decorators: dict[str, dict[str, Any]] = field(default_factory=dict)  # "jit", "autotune": their options
@@ -55,7 +59,9 @@ class JitFunction:
 
 @dataclass(frozen=True, eq=False)
 class KernelMethod:
-    """`kernel.compile`, `kernel.get_kernel_source`: calls by host code that give the kernel its values by name."""
+    """`kernel.compile`, `kernel.get_kernel_source`: calls by host code that give the kernel its values by
+    name.
+    """
 
     kernel: JitFunction
     name: str
@@ -85,9 +91,11 @@ class TensorType:
 
 @dataclass(eq=False)
 class Late:
-    """An element `A[i]` kept in a list or passed on: read where it was written, or used as the start of a tile.
+    """An element `A[i]` kept in a list or passed on: read where it was written, or used as the start of a
+    tile.
 
-    `block` and `slot` mark the place in the tree; the read is put there when the value turns out to be needed.
+    `block` and `slot` mark the place in the tree; the read is put there when the value turns out to be
+    needed.
     """
 
     region: Region
@@ -118,7 +126,8 @@ class Escaped:
             return f"is allocated inside {self.region} and used after it; allocate it before"
         advice = f"keep a value that changes in `{self.name} = T.alloc_var(dtype, init=...)` and assign to it"
         if self.changed:
-            return f"is rebound inside {self.region} and used after it, where that binding does not hold; {advice}"
+            where = f"is rebound inside {self.region} and used after it"
+            return f"{where}, where that binding does not hold; {advice}"
         return f"is bound inside {self.region} and used after it, where it does not exist; {advice}"
 
 
@@ -131,7 +140,9 @@ class Missing:
 
 @dataclass(eq=False)
 class ModuleValue:
-    """A module of the static environment: modelled by us, or another module of the workspace read as source."""
+    """A module of the static environment: modelled by us, or another module of the workspace read as
+    source.
+    """
 
     name: str
     names: Mapping[str, Any]

@@ -1,4 +1,6 @@
-"""Modules that the static environment knows without importing anything of the user's: real values or models of them."""
+"""Modules that the static environment knows without importing anything of the user's: real values or
+models of them.
+"""
 
 from __future__ import annotations
 

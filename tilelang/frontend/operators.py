@@ -1,7 +1,9 @@
 """Python's operators on values: plain Python on untraced operands, TIRX on traced ones, Unknown on Unknown.
 
-Meaning on traced operands: `/` on integers gives a float32, `//` and `%` round towards minus infinity, a Python
-literal takes the other operand's dtype (a float literal beside an integer makes both float32), mixed dtypes meet as
+Meaning on traced operands: `/` on integers gives a float32, `//` and `%` round towards minus infinity, a
+Python
+literal takes the other operand's dtype (a float literal beside an integer makes both float32), mixed
+dtypes meet as
 `dtypes.promote` says.
 """
 
@@ -114,7 +116,9 @@ def fold(value: Any) -> Any:
 
 
 def binary(kind: type[ast.operator], a: Any, b: Any) -> Any:
-    """`a op b` on scalars. Raises what Python raises on untraced operands, TypeError where TIRX has no such operation."""
+    """`a op b` on scalars. Raises what Python raises on untraced operands, TypeError where TIRX has no
+    such operation.
+    """
     for v in (a, b):
         if isinstance(v, Unknown):
             return v

@@ -1,4 +1,6 @@
-"""The state of one interpretation, and the dispatch from syntax nodes to the functions that interpret them."""
+"""The state of one interpretation, and the dispatch from syntax nodes to the functions that interpret
+them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from tilelang.ir.values import Buffer, Region, Unknown
 
 
 class StopInterpreting(Exception):
-    """Raised to leave a run at once: limits, and the first phase of an eager kernel that needs the signature only."""
+    """Raised to leave a run at once: limits, and the first phase of an eager kernel that needs the
+    signature only.
+    """
 
 
 class Environment(Protocol):
@@ -32,7 +36,9 @@ class Environment(Protocol):
     static: bool
 
     def global_name(self, run: Run, scope: Scope, name: str) -> Any:
-        """The value of a name that no interpreted scope binds; NO_VALUE if it does not exist, Unknown if it may."""
+        """The value of a name that no interpreted scope binds; NO_VALUE if it does not exist, Unknown if
+        it may.
+        """
 
     def global_names(self, scope: Scope) -> list[str]:
         """Names to suggest from when one is misspelt."""
@@ -58,7 +64,9 @@ class Limits:
 
 @dataclass(eq=False)
 class LoopEntry:
-    """An enclosing loop: `traced` ones become loops of the kernel, others run now. `regions` open around its body."""
+    """An enclosing loop: `traced` ones become loops of the kernel, others run now. `regions` open around
+    its body.
+    """
 
     traced: bool
     regions: int
@@ -66,7 +74,9 @@ class LoopEntry:
 
 @dataclass(eq=False)
 class Signature:
-    """How the kernel under interpretation is called: values given to T.const, and which parameter names are tensors."""
+    """How the kernel under interpretation is called: values given to T.const, and which parameter names
+    are tensors.
+    """
 
     consts: Mapping[str, int] = field(default_factory=dict)
     parameters: dict[str, Param] = field(default_factory=dict)
@@ -139,7 +149,8 @@ class Run:
         self.at_class_level: list[str] | None = None  # names of annotated fields while a class body runs
         self.maybe_returned: list[Any] = []  # by branches that may not be taken
 
-    # -- dispatch ----------------------------------------------------------------------------------------------
+    # -- dispatch
+    # ----------------------------------------------------------------------------------------------
 
     def eval(self, node: ast.expr) -> Any:
         """The value of an expression."""
@@ -167,7 +178,8 @@ class Run:
         self.complete = False
         raise StopInterpreting
 
-    # -- places and problems -----------------------------------------------------------------------------------
+    # -- places and problems
+    # -----------------------------------------------------------------------------------
 
     def span(self, node: ast.AST) -> Span:
         return self.source.span(node)
@@ -226,7 +238,8 @@ class Run:
         except Exception as error:  # noqa: BLE001 (whatever it raises is told to the author)
             return self.report(PYTHON_ERROR, self.span(node), what=f"{type(error).__name__}: {error}")
 
-    # -- the tree ----------------------------------------------------------------------------------------------
+    # -- the tree
+    # ----------------------------------------------------------------------------------------------
 
     @contextmanager
     def nested(self, block: list[Any], context: Context | None = None) -> Iterator[list[Any]]:
@@ -264,7 +277,8 @@ class Run:
     def put_late(self, late: Late, node: Bind) -> None:
         late.block[next(k for k, n in enumerate(late.block) if n is late.slot)] = node
 
-    # -- limits ------------------------------------------------------------------------------------------------
+    # -- limits
+    # ------------------------------------------------------------------------------------------------
 
     @contextmanager
     def called(self, node: ast.AST, name: str) -> Iterator[None]:

@@ -41,7 +41,9 @@ def any_unknown(values: Any) -> Unknown | None:
 
 
 def scalar(run: Run, value: Any, span: Span) -> Any:
-    """`value` as a Python number, a TIRX expression or Unknown; reads an element where it is one of a buffer."""
+    """`value` as a Python number, a TIRX expression or Unknown; reads an element where it is one of a
+    buffer.
+    """
     if isinstance(value, Late):
         if value.value is None:
             load = read_element(run, value.region)

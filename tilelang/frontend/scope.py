@@ -1,6 +1,8 @@
-"""Names: lexical scopes of interpreted functions, and the traced regions (loops, branches) whose bindings stay inside.
+"""Names: lexical scopes of interpreted functions, and the traced regions (loops, branches) whose bindings
+stay inside.
 
-Python rebinding inside a traced loop or branch would be silently wrong: the body is interpreted once. A region notes
+Python rebinding inside a traced loop or branch would be silently wrong: the body is interpreted once. A
+region notes
 what was bound in it and what was read before; leaving it turns changed names into `Escaped`.
 """
 
@@ -15,7 +17,9 @@ from tilelang.frontend.model import NO_VALUE
 
 
 class Scope:
-    """The names of one function call or module. `locals` are the names that Python makes local to the function."""
+    """The names of one function call or module. `locals` are the names that Python makes local to the
+    function.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""Source text with its syntax tree, and the way from AST positions (UTF-8 bytes) to spans (code points from 1)."""
+"""Source text with its syntax tree, and the way from AST positions (UTF-8 bytes) to spans (code points
+from 1).
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class Source:
         return "\n".join(self.lines[span.line - 1 : span.end_line])
 
     def find_word(self, word: str, line: int, end_line: int) -> Span | None:
-        """The first occurrence of a name after `line`'s start, as a span; for names that ast gives no position."""
+        """The first occurrence of a name after `line`'s start, as a span; for names that ast gives no
+        position.
+        """
         for number in range(line, min(end_line, len(self.lines)) + 1):
             text = self.lines[number - 1]
             at = text.find(word)

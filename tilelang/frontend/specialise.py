@@ -1,7 +1,9 @@
 """Which values a kernel's parameters take in the editor, and the tile program under them.
 
-In this order: a choice made in the editor, a comment `# tilelang: specialize(block_M=128)` at the kernel, calls in the
-file and autotune configurations, defaults. Sizes (`T.const`, `T.dynamic`) stay symbolic unless the choice or the
+In this order: a choice made in the editor, a comment `# tilelang: specialize(block_M=128)` at the kernel,
+calls in the
+file and autotune configurations, defaults. Sizes (`T.const`, `T.dynamic`) stay symbolic unless the choice
+or the
 comment names them. Parameters without a value are Unknown and listed in `program.missing`.
 """
 
@@ -10,7 +12,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from tilelang.frontend.arguments import Argument
@@ -21,6 +24,7 @@ from tilelang.frontend.kernel import KernelRequest, trace_kernel, trace_prim_fun
 from tilelang.frontend.model import ClassValue, Function, Instance, JitFunction, PrimFunction
 from tilelang.frontend.modelled_modules import HostTensor
 from tilelang.frontend.run import Limits, Run, StopInterpreting
+from tilelang.frontend.scope import Scope
 from tilelang.frontend.static_environment import MODULE_LIMITS
 from tilelang.frontend.static_module import KernelSource, StaticModule, comment_block_start
 from tilelang.ir.tile_program import TileProgram
@@ -95,7 +99,9 @@ def trace_static(
     specialisation: Specialisation | None = None,
     limits: Limits | None = None,
 ) -> TileProgram:
-    """The tile program of a kernel of a module under `specialisation` (by default the one `choice` leads to)."""
+    """The tile program of a kernel of a module under `specialisation` (by default the one `choice` leads
+    to).
+    """
     under = specialisation or chosen_specialisation(module, kernel, choice or {})
     function, options = kernel_function(module, kernel)
     run = new_run(module.environment, module.source, module.scope, limits)
@@ -151,7 +157,8 @@ def _nothing(run: Run, module: StaticModule, kernel: KernelSource) -> TileProgra
     )
 
 
-# -- the kernel's function -------------------------------------------------------------------------------------
+# -- the kernel's function
+# -------------------------------------------------------------------------------------
 
 
 def kernel_function(module: StaticModule, kernel: KernelSource) -> tuple[Function | None, dict[str, Any]]:
@@ -161,10 +168,8 @@ def kernel_function(module: StaticModule, kernel: KernelSource) -> tuple[Functio
     if kernel.found.outer:
         run.watched = node
         outer = make_function(run, kernel.found.outer[0])
-        try:
+        with suppress(StopInterpreting, RecursionError):
             _call_with_defaults(run, outer)
-        except (StopInterpreting, RecursionError):
-            pass
         if run.watched_value is None:
             return None, {}
         function, value = run.watched_value
@@ -214,7 +219,8 @@ def _call_with_defaults(run: Run, function: Function) -> Any:
     return call_function(run, function, args, given, function.node, at)
 
 
-# -- where values come from ------------------------------------------------------------------------------------
+# -- where values come from
+# ------------------------------------------------------------------------------------
 
 
 def _from_comment(module: StaticModule, kernel: KernelSource) -> Specialisation | None:
@@ -280,7 +286,9 @@ def _is_plain(value: Any) -> bool:
 
 
 def _from_calls(module: StaticModule, kernel: KernelSource, function: Function) -> list[Specialisation]:
-    """Values that host code of the file passes: functions that call the kernel are interpreted with their defaults."""
+    """Values that host code of the file passes: functions that call the kernel are interpreted with their
+    defaults.
+    """
     found = []
     for statement in module.calling_statements.get(kernel.name, ()):
         if kernel.span.line <= statement.lineno <= kernel.span.end_line:
@@ -292,16 +300,15 @@ def _from_calls(module: StaticModule, kernel: KernelSource, function: Function) 
 
 
 def _calls_in(module: StaticModule, statement: ast.stmt, kernel: KernelSource) -> list[Any]:
-    run = new_run(module.environment, module.source, module.scope, replace(_HOST_LIMITS))
-    try:
+    # A scope of its own: what host code binds is nothing that kernels see.
+    run = new_run(module.environment, module.source, Scope(module.scope), _HOST_LIMITS)
+    with suppress(StopInterpreting, RecursionError):
         if isinstance(statement, ast.FunctionDef):
             _call_with_defaults(run, make_function(run, statement))
         elif isinstance(statement, ast.If) and _is_main_guard(statement.test):
             run.exec(statement.body)
         elif not isinstance(statement, ast.ClassDef):
             run.exec([statement])
-    except (StopInterpreting, RecursionError):
-        pass
     node = kernel.found.node
     return [(args, kwargs) for called, args, kwargs in run.kernel_calls if called.function.node is node]
 
@@ -311,7 +318,9 @@ def _is_main_guard(test: ast.expr) -> bool:
 
 
 def _call_values(function: Function, args: list[Argument], kwargs: dict[str, Argument]) -> dict[str, Any]:
-    """Plain values by parameter name; tensors and unknown values are left out, sizes by name are left symbolic."""
+    """Plain values by parameter name; tensors and unknown values are left out, sizes by name are left
+    symbolic.
+    """
     named = _all_arguments(function.node.args)
     names = {a.arg for a in named}
     # Autotuned parameters are left out by callers, so a call may bind fewer than the signature asks for.

@@ -1,6 +1,7 @@
 """The static environment: names of a module's own source, modelled modules, sources of the workspace.
 
-Nothing of the user's is imported or executed: a call that is neither of the language, nor interpreted, nor one of the
+Nothing of the user's is imported or executed: a call that is neither of the language, nor interpreted,
+nor one of the
 pure functions listed in `modelled_modules` is Unknown.
 """
 
@@ -32,6 +33,7 @@ from tilelang.frontend.source import Source
 from tilelang.ir.values import Unknown
 
 MODULE_LIMITS = Limits(steps=60_000, depth=30, sequence=10_000)
+_OPENING = ("globals", "exec")
 _MAX_SOURCE = 2_000_000  # characters of a workspace module
 _PURE = frozenset(id(v) for module in PURE_MODULES for v in vars(module).values() if callable(v))
 
@@ -49,7 +51,8 @@ class StaticEnvironment:
         self._base: dict[str, Path] = {path: self._folder}  # folder of each source, for relative imports
         self.builtins = Scope(names=dict(vars(builtins)), owner="builtins")
 
-    # -- names -------------------------------------------------------------------------------------------------
+    # -- names
+    # -------------------------------------------------------------------------------------------------
 
     def global_name(self, run: Run, scope: Scope, name: str) -> Any:
         """A name no scope holds: Unknown if some construct may have made it, else it does not exist."""
@@ -68,7 +71,8 @@ class StaticEnvironment:
     def attribute(self, run: Run, owner: Any, name: str) -> Any:
         return Unknown("an attribute that is not known to the compiler")
 
-    # -- calls -------------------------------------------------------------------------------------------------
+    # -- calls
+    # -------------------------------------------------------------------------------------------------
 
     def call(
         self, run: Run, node: ast.Call, function: Any, args: list[Argument], kwargs: dict[str, Argument]
@@ -99,7 +103,8 @@ class StaticEnvironment:
             return run.guarded_native(node, function, values, named)
         return Unknown(f"`{ast.unparse(node.func)}` is not known to the compiler")
 
-    # -- modules -----------------------------------------------------------------------------------------------
+    # -- modules
+    # -----------------------------------------------------------------------------------------------
 
     def module(self, run: Run, name: str, level: int) -> Any:
         """A modelled module, a module of the workspace read as source, or Unknown."""
@@ -207,7 +212,6 @@ def names_made_elsewhere(source: Source) -> frozenset[str]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Global):
             found.update(node.names)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id in ("globals", "exec"):
-                found.add("*")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _OPENING:
+            found.add("*")
     return frozenset(found)

@@ -35,8 +35,10 @@ class KernelSource:
 class StaticModule:
     """The kernels of a text. Nothing of the user's is imported or executed.
 
-    `problems`: what keeps the module from being read (a syntax error, a null byte, nesting beyond reason); then
-    `kernels` is empty. `search_path`: folders besides the file's own in which imported modules are looked for.
+    `problems`: what keeps the module from being read (a syntax error, a null byte, nesting beyond
+    reason); then
+    `kernels` is empty. `search_path`: folders besides the file's own in which imported modules are looked
+    for.
     """
 
     def __init__(self, path: str, text: str, search_path: tuple[str, ...] = ()) -> None:

@@ -92,7 +92,9 @@ def slice_value(run: Run, node: ast.Slice) -> Any:
 
 
 def region(run: Run, owner: Buffer | Region, node: ast.Subscript) -> Any:
-    """`A[i, j]`, `A[i, 0:n]`, `A[...]` as a region; problems for wrong counts and indices that are no integers."""
+    """`A[i, j]`, `A[i, 0:n]`, `A[...]` as a region; problems for wrong counts and indices that are no
+    integers.
+    """
     entries = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
     buffer = owner if isinstance(owner, Buffer) else owner.buffer
     dims: list[Any] = list(buffer.shape)

@@ -106,7 +106,9 @@ def _store_item(run: Run, target: ast.Subscript, value: Any, value_span: Span) -
 
 
 def taint(run: Run, container: Any) -> None:
-    """Forget what a container holds: it is changed on a path that may not be taken, or in an unknown place."""
+    """Forget what a container holds: it is changed on a path that may not be taken, or in an unknown
+    place.
+    """
     if isinstance(container, list | dict | set):
         run.tainted.add(id(container))
         run.kept.append(container)

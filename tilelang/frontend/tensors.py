@@ -1,4 +1,6 @@
-"""Tensor arguments, symbolic sizes, outputs and views: T.Tensor, T.const, T.dynamic, T.empty, T.reshape, T.view."""
+"""Tensor arguments, symbolic sizes, outputs and views: T.Tensor, T.const, T.dynamic, T.empty, T.reshape,
+T.view.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,9 @@ def _tensor_type(
 
 
 def read_shape(run: Run, value: Any, span: Span) -> tuple[Any, ...] | Unknown:
-    """A shape as a tuple of integers and expressions; an integer or an expression alone is a shape of rank 1."""
+    """A shape as a tuple of integers and expressions; an integer or an expression alone is a shape of
+    rank 1.
+    """
     if isinstance(value, Unknown):
         run.complete = False
         return value
@@ -201,7 +205,9 @@ def new_buffer(
     init: Any = None,
     strides: tuple[Any, ...] | None = None,
 ) -> Buffer:
-    """A buffer named after the name it is bound to, listed in the program. Structure is incomplete if it is not known."""
+    """A buffer named after the name it is bound to, listed in the program. Structure is incomplete if it
+    is not known.
+    """
     name, name_span = run.binding_name or (fallback, span)
     buffer = Buffer(
         unique_name(run, name),

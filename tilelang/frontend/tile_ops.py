@@ -19,7 +19,9 @@ TILE_PARAMETERS = frozenset({"src", "dst", "A", "B", "C", "buffer", "out"})
 
 
 def record_operation(run: Run, op: str, fixed: Mapping[str, Any], call: Bound) -> None:
-    """Put the operation into the tree. Operands that are no tiles are problems; unknown ones leave it incomplete."""
+    """Put the operation into the tree. Operands that are no tiles are problems; unknown ones leave it
+    incomplete.
+    """
     operands: dict[str, Operand] = {}
     usable = True
     for name, argument in call.arguments.items():

@@ -60,8 +60,8 @@ CONST_UNBOUND = Rule(
     "shape",
     Severity.ERROR,
     "A T.const stands in no shape or stride of a tensor argument, so no call can give it a value.",
-    "`{name}` is a T.const but no tensor argument has it as an entry of its shape or strides, so no call binds it; "
-    "write it as an entry of its own, or pass it as a parameter",
+    "`{name}` is a T.const but no tensor argument has it as an entry of its shape or strides, "
+    "so no call binds it; write it as an entry of its own, or pass it as a parameter",
 )
 CONST_UNUSED = Rule(
     "const-unused",
