@@ -350,7 +350,7 @@ def _register_generated_source(server: TileLangServer) -> None:
     async def generated_source(params: Any) -> dict[str, Any]:
         try:
             address, version = _address(server, custom.plain(params))
-            made = await server.session.generate(address)
+            made = await server.session.generate_and_watch(address)
         except (PreviewFailed, ValueError) as error:
             return {"error": str(error)}
         return {

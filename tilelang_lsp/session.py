@@ -301,6 +301,15 @@ class Session:
             raise PreviewFailed(answer.message or previews.problems_text(answer.problems))
         return previews.preview(answer.source)
 
+    async def generate_and_watch(self, address: previews.PreviewAddress) -> previews.Preview:
+        """The same, and the editor is told when it changes."""
+        made = await self.generate(address)
+        file = self.file_at(address.path)
+        if file is not None:
+            await self.settle(file)
+            self._remember(file, address, made)
+        return made
+
     async def show(self, address: previews.PreviewAddress) -> previews.Preview:
         """A generated document for the editor: never fails, but says why there is nothing to see."""
         file = self.file_at(address.path)
@@ -314,9 +323,12 @@ class Session:
                 return previews.outdated_preview(shown.preview, address, str(error).splitlines()[0])
             made = previews.failed_preview(address, str(error))
         if file is not None:
-            kernel = self._kernel_answer(file, address.kernel)
-            file.previews[address.uri] = _ShownPreview(kernel.memo_key if kernel else "", made)
+            self._remember(file, address, made)
         return made
+
+    def _remember(self, file: OpenFile, address: previews.PreviewAddress, made: previews.Preview) -> None:
+        kernel = self._kernel_answer(file, address.kernel)
+        file.previews[address.uri] = _ShownPreview(kernel.memo_key if kernel else "", made)
 
     def _kernel_answer(self, file: OpenFile, name: str) -> KernelAnswer | None:
         kernels = file.answer.kernels if file.answer else ()
