@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tilelang.analysis import (
     bounds,
+    cpu_thread_code,
     fragment_cross_thread,
     fragment_runtime_extent,
     fragment_serial_access,
@@ -26,6 +28,7 @@ from tilelang.analysis.kernel_facts import kernel_facts
 from tilelang.analysis.subject import Check, Subject, soften
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.rules.internal import INTERNAL_ERROR
 from tilelang.diagnostics.suppress import apply_ignores
 from tilelang.facts.kernel_facts import KernelFacts
 from tilelang.facts.reports import FileReport, KernelReport
@@ -39,8 +42,11 @@ from tilelang.frontend.static_module import KernelSource, StaticModule
 from tilelang.ir.tile_program import TileProgram
 from tilelang.ops.registry import TILE_OPS
 
+_LOG = logging.getLogger(__name__)
+
 CHECKS: tuple[Check, ...] = (
     thread_count.check,
+    cpu_thread_code.check,
     bounds.check_slices,
     bounds.check_indices,
     fragment_runtime_extent.check,
@@ -97,8 +103,23 @@ def check_program(
     `text` is the module's source, which quick fixes read. Problems come in the order of the text.
     """
     subject = Subject(program, parse_target(target), text)
-    found = unique([*program.problems, *_verify(subject), *(p for c in CHECKS for p in c(subject))])
-    return kernel_facts(subject), found
+    found = list(program.problems)
+    for check in (_verify, *CHECKS):
+        found += _guarded(check, subject)
+    return kernel_facts(subject), unique(found)
+
+
+def _guarded(check: Check, subject: Subject) -> list[Problem]:
+    """What one check finds; one that fails says so and leaves the others alone."""
+    found: list[Problem] = []
+    try:
+        found.extend(check(subject))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the kernel's author still wants the rest
+        name = f"{check.__module__.rpartition('.')[2]}.{check.__name__}"
+        words = f"{type(error).__name__}: {error}".partition("\n")[0]
+        found.append(INTERNAL_ERROR.at(subject.program.name_span, check=name, error=words))
+        _LOG.exception("%s failed on %s", name, subject.program.qualified_name)
+    return found
 
 
 def _specialisations(

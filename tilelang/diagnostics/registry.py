@@ -8,6 +8,7 @@ from types import MappingProxyType, ModuleType
 from tilelang.diagnostics.rule import Rule
 from tilelang.diagnostics.rules import (
     bounds,
+    compat,
     dtype,
     files,
     layout,
@@ -19,7 +20,7 @@ from tilelang.diagnostics.rules import (
     shape,
 )
 
-_FAMILIES = (python, shape, scope, dtype, bounds, order, layout, resource, performance, files)
+_FAMILIES = (python, shape, scope, dtype, bounds, order, layout, resource, performance, compat, files)
 
 
 def _gather(families: tuple[ModuleType, ...]) -> Mapping[str, Rule]:

@@ -17,10 +17,6 @@ import tvm_ffi
 from tvm import ir, sym
 from tvm import tirx as X
 
-from tilelang.diagnostics.error import KernelError
-from tilelang.diagnostics.problem import Severity
-from tilelang.diagnostics.rule import Rule
-from tilelang.diagnostics.span import Span
 from tilelang.ir import tile_ops
 from tilelang.ir.spans import from_tvm
 from tilelang.ir.tile_ops import seq
@@ -36,14 +32,6 @@ from tilelang.targets.cpu.ops.copy import lower_copy
 from tilelang.targets.cpu.ops.fill import lower_fill
 from tilelang.targets.cpu.ops.gemm import lower_gemm
 from tilelang.targets.cpu.ops.reduce import lower_reduce
-
-UNSUPPORTED = Rule(
-    name="cpu-unsupported",
-    family="compat",
-    level=Severity.ERROR,
-    summary="The CPU target has no way to do this.",
-    message="{what} has no meaning on the CPU target: {why}",
-)
 
 
 @dataclass(frozen=True)
@@ -79,7 +67,6 @@ class BlockLowering:
         self._grid = grid
         self._vector_bytes = vector_bytes
         self._analyzer = sym.Analyzer()
-        self._thread_vars: list[ir.Var] = []
         self._nest: _Nest | None = None
 
     def lower(self, stmt: Any) -> Any:
@@ -107,16 +94,13 @@ class BlockLowering:
                 return X.While(self._expr(stmt.condition), self.lower(stmt.body), stmt.span)
             case X.AttrStmt() if stmt.attr_key == "thread_extent":
                 return self._launch(stmt)
-            case X.Break() | X.Continue():
-                return stmt
         raise NotImplementedError(f"the CPU target meets a statement it does not know: {type(stmt).__name__}")
 
     # Launch
 
     def _launch(self, stmt: X.AttrStmt) -> Any:
         tag, var = str(stmt.node.thread_tag), stmt.node.var
-        if tag.startswith("threadIdx"):
-            self._thread_vars.append(var)
+        if tag.startswith("threadIdx"):  # the rule cpu-thread-code makes sure that nobody asks for it
             return self.lower(stmt.body)
         axis = "xyz".index(tag[-1])
         place = self.block
@@ -196,9 +180,7 @@ class BlockLowering:
         """`value` with flat, guarded loads."""
         if isinstance(value, X.IntImm):
             return value
-        return tvm_ffi.structural_map(
-            value, [(ir.TensorLoad, self._load), (ir.Var, self._scalar), (ir.Expr, legalise)]
-        )
+        return tvm_ffi.structural_map(value, [(ir.TensorLoad, self._load), (ir.Expr, legalise)])
 
     def _load(self, load: ir.TensorLoad) -> Any:
         indices = list(load.indices)  # already rewritten: the map goes from inside out
@@ -207,12 +189,6 @@ class BlockLowering:
         if test is None:
             return value
         return X.if_then_else(test, value, X.const(0, value.ty.dtype))
-
-    def _scalar(self, var: ir.Var) -> ir.Var:
-        if any(var.same_as(t) for t in self._thread_vars):
-            why = "a block runs as one thread there; write the loop over elements with T.Parallel"
-            raise _unsupported(f"The thread index {var.name}", why, None)
-        return var
 
     def _guard(self, buffer: ir.Var, indices: list[Any]) -> tuple[Any | None, Any | None]:
         """(When an access stays inside a global tensor, what of it must be tested); None where nothing can
@@ -265,7 +241,7 @@ class BlockLowering:
             self._note(op.span, "loops with partial results in vector lanes")
             return self.lower(lower_reduce(op, self._memory.scratch))
         if name.startswith("tl."):
-            raise _unsupported(f"T.{name.removeprefix('tl.')}", "no lowering exists", from_tvm(stmt.span))
+            raise NotImplementedError(f"the CPU target meets an operation it does not know: {name}")
         return X.Evaluate(self._expr(call), stmt.span)
 
     def _gemm(self, op: Gemm) -> Any:
@@ -337,7 +313,3 @@ def _poison(buffer: ir.Var, span: Any) -> Any:
         X.const(float("nan"), dtype) if "float" in dtype else X.const(1 if dtype == "bool" else 0x5B, dtype)
     )
     return parallel(list(buffer.shape), lambda v: X.BufferStore(buffer, value, v, span), span)
-
-
-def _unsupported(what: str, why: str, span: Span | None) -> KernelError:
-    return KernelError([UNSUPPORTED.at(span or Span("", 1, 1, 1, 1), what=what, why=why)])

@@ -23,6 +23,7 @@ from tilelang.arch.target import Target
 from tilelang.facts.reports import GeneratedSource
 from tilelang.ir.tile_ops import seq
 from tilelang.targets.cpu.blocks import BlockLowering
+from tilelang.targets.cpu.jumps import without_jumps
 from tilelang.targets.cpu.memory import Memory
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan, size_expr
 from tilelang.targets.lowered import LoweredKernel
@@ -35,7 +36,7 @@ _CPU = 1  # DLPack's device type
 
 
 def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
-    """Lower a tile function to the code of a range of blocks. Raises KernelError for what a CPU cannot do."""
+    """Lower a tile function to the code of a range of blocks."""
     name = str(func.attrs["global_symbol"])
     sizes = free_sizes(func)
     grid, _ = launch_extents(func)
@@ -43,7 +44,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     params = [memory.parameter(p) if X.is_buffer_var(p) else p for p in func.params]
     first, last = X.Var("block_begin", "int32"), X.Var("block_end", "int32")
     blocks = BlockLowering(memory, grid)
-    body = blocks.lower(func.body)
+    body = blocks.lower(without_jumps(func.body))
     loop = X.For(blocks.block, first, last - first, X.ForKind.SERIAL, body)
     stmts = _on_cpu(seq([*memory.declarations(), loop]))
     lowered = X.PrimFunc([*params, *sizes, *memory.pointers, first, last], stmts, span=func.span)
