@@ -26,8 +26,12 @@ class Statistics:
         self.instructions: dict[str, int] = {}  # executed statements by name, of one block
 
 
-def run(lowered: LoweredKernel, tensors: Mapping[str, np.ndarray], sizes: Mapping[str, int] | None = None) -> Statistics:
-    """Run the whole grid on `tensors`, which are changed in place; `sizes` are the plan's symbols and scalars."""
+def run(
+    lowered: LoweredKernel, tensors: Mapping[str, np.ndarray], sizes: Mapping[str, int] | None = None
+) -> Statistics:
+    """Run the whole grid on `tensors`, which are changed in place; `sizes` are the plan's symbols and
+    scalars.
+    """
     known = dict(sizes or {})
     statistics = Statistics()
     grid = [_number(e, known) for e in lowered.plan.grid]
@@ -113,7 +117,9 @@ class _Block:
         if kind == "blockIdx":
             value: Any = np.int32(self.place[k])
         else:
-            value = (self.number // int(np.prod(self.thread_shape[:k])) % self.thread_shape[k]).astype(np.int32)
+            value = (self.number // int(np.prod(self.thread_shape[:k])) % self.thread_shape[k]).astype(
+                np.int32
+            )
         self.e.values[s.node.var.__chandle__()] = value
 
     def _allocate(self, buffer: Any) -> None:
@@ -151,10 +157,12 @@ class _Block:
         value = np.asarray(self.e.value(s.value, mask))
         index, vector = self._index(s.indices[0], mask)
         if value.dtype != numpy_dtype(str(s.buffer.dtype)):
-            raise EmulationError(f"line {self.line}: {value.dtype} stored into {s.buffer.name} of {s.buffer.dtype}")
+            raise EmulationError(
+                f"line {self.line}: {value.dtype} stored into {s.buffer.name} of {s.buffer.dtype}"
+            )
         if value.ndim == 1 and vector:
             value = value[:, None]
-        value = np.broadcast_to(value if value.ndim or not vector else value, index.shape)
+        value = np.broadcast_to(value, index.shape)
         active = self.number[mask]
         self._check(s.buffer, index[mask], vector)
         scope = s.buffer.scope()
@@ -202,9 +210,13 @@ class _Block:
             raise EmulationError(f"line {self.line}: {buffer.name}[{worst}] of {size} elements")
         if vector and index.size:
             wide = min(index.shape[1] * numpy_dtype(str(buffer.dtype)).itemsize, 16)
-            start = index[:, 0] * numpy_dtype(str(buffer.dtype)).itemsize + self.offsets.get(buffer.__chandle__(), 0)
+            start = index[:, 0] * numpy_dtype(str(buffer.dtype)).itemsize + self.offsets.get(
+                buffer.__chandle__(), 0
+            )
             if (start % wide).any():
-                raise EmulationError(f"line {self.line}: {buffer.name} accessed {wide} bytes wide, not aligned")
+                raise EmulationError(
+                    f"line {self.line}: {buffer.name} accessed {wide} bytes wide, not aligned"
+                )
 
     def _size(self, buffer: Any) -> int:
         if buffer.scope() == "global":

@@ -1,4 +1,6 @@
-"""TIRX expressions for all threads of a block at once: one numpy value per thread, or one per thread and vector lane."""
+"""TIRX expressions for all threads of a block at once: one numpy value per thread, or one per thread and
+vector lane.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 class Expressions:
-    """Evaluates expressions under a mask of active threads; loads and `tl.*` calls are answered by the block."""
+    """Evaluates expressions under a mask of active threads; loads and `tl.*` calls are answered by the
+    block.
+    """
 
     def __init__(self, threads: int, load: Load, call: Call) -> None:
         self.threads = threads
@@ -126,7 +130,9 @@ class Expressions:
         with np.errstate(all="ignore"):
             if dtype_of(expr).startswith(("float", "bfloat")):
                 return np.divide(a, b)
-            return np.fix(np.divide(a, np.where(np.asarray(b) == 0, 1, b))).astype(numpy_dtype(dtype_of(expr)))
+            return np.fix(np.divide(a, np.where(np.asarray(b) == 0, 1, b))).astype(
+                numpy_dtype(dtype_of(expr))
+            )
 
     def _cast(self, value: Any, dtype: str) -> Any:
         with np.errstate(all="ignore"):

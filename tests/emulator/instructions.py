@@ -1,4 +1,5 @@
-"""Warp instructions on the registers of a whole block: matrices from and to the lanes, by the figures of the PTX ISA.
+"""Warp instructions on the registers of a whole block: matrices from and to the lanes, by the figures of the
+PTX ISA.
 
 Written from the figures (9.7.15, fragments of mma.sync), on purpose not from `tilelang.layout.instruction`.
 """
@@ -25,7 +26,9 @@ RESULTS = {"f32": np.dtype(np.float32), "f16": np.dtype(np.float16), "s32": np.d
 
 
 def mma(name: str, d: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """D for `mma_m16n8k16_f16_f32` and its kin; registers are [warps, 32, elements]. Exact products, wide sums."""
+    """D for `mma_m16n8k16_f16_f32` and its kin; registers are [warps, 32, elements]. Exact products, wide
+    sums.
+    """
     match = re.fullmatch(r"mma_m16n8k(\d+)_(\w+?)_(\w+)", name)
     if match is None:
         raise NotImplementedError(name)
@@ -51,7 +54,9 @@ def a_registers(name: str) -> int:
 
 
 def _a_places(k: int, per: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row and column of element e of lane l: `per` elements of k in a register; registers go down first, then along k."""
+    """Row and column of element e of lane l: `per` elements of k in a register; registers go down first, then
+    along k.
+    """
     e = np.arange(16 * k // WARP)
     register, inside = e // per, e % per
     rows = _GROUP[:, None] + 8 * (register % 2)

@@ -32,8 +32,8 @@ def poison(count: int | tuple[int, ...], dtype: str) -> np.ndarray:
 class SharedMemory:
     """The arena of one block, byte by byte: who touched what since the last barrier.
 
-    An access by one thread races with a write by another one in the same stretch between barriers, and a write with another
-    one's read. Bytes that an asynchronous copy is filling must not be touched at all.
+    An access by one thread races with a write by another one in the same stretch between barriers, and a
+    write with another one's read. Bytes that an asynchronous copy is filling must not be touched at all.
     """
 
     size: int
@@ -96,7 +96,9 @@ class SharedMemory:
 
     def _span(self, start: np.ndarray, count: int, what: str) -> np.ndarray:
         if len(start) and (start.min() < 0 or start.max() + count > self.size):
-            raise EmulationError(f"{what}: bytes {start.min()}..{start.max() + count} of an arena of {self.size}")
+            raise EmulationError(
+                f"{what}: bytes {start.min()}..{start.max() + count} of an arena of {self.size}"
+            )
         return start[:, None] + np.arange(count)
 
     def _check_flight(self, at: np.ndarray, what: str) -> None:

@@ -106,6 +106,7 @@ def accumulator(
     tile.registers.
     """
     rows, columns = tile.shape
+    along_warps: Step = (m_warps, "thread", warp_size)
     along_n = n // (columns * n_warps)
     return _block_tile(
         (m, n),
@@ -134,6 +135,7 @@ def operand_a(
     """
     rows, columns = tile.shape
     along_k = k // columns
+    along_warps: Step = (m_warps, "thread", warp_size)
     return _block_tile(
         (m, k),
         [

@@ -1,1 +1,3 @@
-"""Target-neutral passes over tile functions; a target's `lower.py` names them in the order in which they run."""
+"""Target-neutral passes over tile functions; a target's `lower.py` names them in the order in which they
+run.
+"""

@@ -1,4 +1,6 @@
-"""Which buffers a statement reads and writes, for tile operations, plain stores and target instructions alike."""
+"""Which buffers a statement reads and writes, for tile operations, plain stores and target instructions
+alike.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ Mode = Literal["read", "write"]
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """One read or write; an update is both. `element` is the TensorLoad, TensorRegion or BufferStore it stands in."""
+    """One read or write; an update is both. `element` is the TensorLoad, TensorRegion or BufferStore it
+    stands in.
+    """
 
     buffer: ir.Var
     mode: Mode
@@ -57,7 +61,9 @@ def _reads(expr: Any) -> Iterator[Access]:
 
 
 def _call(call: Any) -> Iterator[Access]:
-    """Operand roles: the destination of copy, fill and reduce, and the first pointer of an instruction, are written."""
+    """Operand roles: the destination of copy, fill and reduce, and the first pointer of an instruction, are
+    written.
+    """
     if not isinstance(call, ir.Call) or not isinstance(call.op, ir.Op):
         yield from _reads(call)
         return

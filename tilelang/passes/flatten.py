@@ -1,8 +1,9 @@
 """Flat buffers: one index everywhere.
 
 In:  a thread-level function whose global, shared and local buffers have shapes.
-Out: the same over one-dimensional buffers: global ones by their strides, shared ones by their layouts, local ones row-major.
-     The sizes that shapes depend on follow the parameters, in the order of `LaunchPlan.arguments`.
+Out: the same over one-dimensional buffers: global ones by their strides, shared ones by their layouts, local
+     ones row-major. The sizes that shapes depend on follow the parameters, in the order of
+     `LaunchPlan.arguments`.
 Not: moving anything.
 """
 
@@ -22,7 +23,9 @@ from tilelang.passes.walk import constant, index, map_operands, remake
 
 @dataclass(frozen=True)
 class Flat:
-    """The function, and for each old buffer that is still allocated or passed its flat one, by the old one's handle."""
+    """The function, and for each old buffer that is still allocated or passed its flat one, by the old one's
+    handle.
+    """
 
     func: X.PrimFunc
     buffers: Mapping[int, ir.Var]

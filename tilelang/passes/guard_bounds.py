@@ -1,8 +1,8 @@
 """Bounds of global memory: what may lie outside a tensor reads as zero and is not written.
 
 In:  a function whose accesses to global buffers are loads and stores with one index per dimension.
-Out: the same; a load that is not provably inside became `if_then_else(inside, load, 0)`, a store `if inside: store`. The
-     condition names only the dimensions in question.
+Out: the same; a load that is not provably inside became `if_then_else(inside, load, 0)`, a store `if inside:
+     store`. The condition names only the dimensions in question.
 Not: shared memory and registers, whose bounds are the author's contract; tile operations (expand them first).
 """
 
@@ -30,7 +30,9 @@ def guard_bounds(func: X.PrimFunc) -> X.PrimFunc:
 
 
 def missing_bounds(buffer: ir.Var, indices: Sequence[Any], analyzer: sym.Analyzer) -> list[Any]:
-    """Conditions on `indices`, innermost dimension last, that are not proven and make the access lie inside."""
+    """Conditions on `indices`, innermost dimension last, that are not proven and make the access lie
+    inside.
+    """
     found = []
     for i, n in zip(indices, buffer.shape, strict=True):
         if constant(i) is not None and constant(n) is not None and 0 <= constant(i) < constant(n):

@@ -1,14 +1,15 @@
 """Layout inference: which thread works on which iteration, and which thread holds which element.
 
 In:  a function whose elementwise work is Parallel loops, whose gemm and reduce are tile operations.
-Out: a LayoutMap: a Fragment for every fragment buffer and for every Parallel loop with constant extents (and for the
-     source of every reduction), a SharedLayout for every shared buffer.
-Not: changing the function. Nothing is ever assumed: at the end each loop's every access is checked, element by element, to
-     lie in a register of the thread that runs the iteration.
+Out: a LayoutMap: a Fragment for every fragment buffer and for every Parallel loop with constant extents (and
+     for the source of every reduction), a SharedLayout for every shared buffer.
+Not: changing the function. Nothing is ever assumed: at the end each loop's every access is checked, element
+     by element, to lie in a register of the thread that runs the iteration.
 
-Levels, as in the language's contract: *strict* (what gemms impose; a fragment touched outside Parallel loops and tile
-operations is held by every thread), *common* (from buffers with a layout to loops touching them, and back), *free* (connected
-loops and fragments that are left: each loop is tried as the root, the cheapest attempt without a conflict wins).
+Levels, as in the language's contract: *strict* (what gemms impose; a fragment touched outside Parallel loops
+and tile operations is held by every thread), *common* (from buffers with a layout to loops touching them, and
+back), *free* (connected loops and fragments that are left: each loop is tried as the root, the cheapest
+attempt without a conflict wins).
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ class LayoutMap:
 
 
 def infer_layouts(func: X.PrimFunc, threads: int, gemm_rule: GemmRule, target: str) -> LayoutMap:
-    """Run the inference for a block of `threads`; `target` is named in messages. Raises KernelError where no layout serves all uses."""
+    """Run the inference for a block of `threads`; `target` is named in messages. Raises KernelError where no
+    layout serves all uses.
+    """
     return _Inference(func, threads, gemm_rule, target).run()
 
 
@@ -82,7 +85,9 @@ def infer_layouts(func: X.PrimFunc, threads: int, gemm_rule: GemmRule, target: s
 
 @dataclass(frozen=True, eq=False)
 class _Use:
-    """A fragment as a site indexes it: `dims[k]` is the loop variable that is exactly index k, None for another index."""
+    """A fragment as a site indexes it: `dims[k]` is the loop variable that is exactly index k, None for
+    another index.
+    """
 
     buffer: ir.Var
     indices: tuple[Any, ...]
@@ -301,28 +306,42 @@ class _Inference:
 
     def _free(self) -> None:
         for component in self._components():
-            best: tuple[float, _State] | None = None
-            first_problem: tuple[_Site, _Use] | None = None
-            seen: set[tuple[int, tuple[Any, ...]]] = set()
-            for site in component:
-                for root in self._roots(site):
-                    key = (site.stmt.__chandle__(), (root.digits, root.replicate, root.padded))
-                    if key in seen:
-                        continue
-                    seen.add(key)
-                    state = self._state.copy()
-                    state.loops[site.stmt.__chandle__()] = root
-                    problem = self._attempt(component, state)
-                    if problem is not None:
-                        first_problem = first_problem or problem
-                        continue
-                    cost = self._cost(component, state)
-                    if best is None or cost < best[0]:
-                        best = (cost, state)
+            largest = max(int(np.prod(s.extents)) for s in component)
+            roots = [s for s in component if int(np.prod(s.extents)) == largest]
+            others = [s for s in component if int(np.prod(s.extents)) < largest]
+            best, problem = self._cheapest(component, roots)
+            if best is None and others:
+                best, problem = self._cheapest(component, others)
             if best is None:
-                site, use = first_problem or (component[0], component[0].uses[0])
+                site, use = problem or (component[0], component[0].uses[0])
                 raise KernelError([self._conflict(site, use)])
-            self._state = best[1]
+            self._state = best
+
+    def _cheapest(
+        self, component: list[_Site], roots: list[_Site]
+    ) -> tuple[_State | None, tuple[_Site, _Use] | None]:
+        """The cheapest complete state with one of `roots` laid out first; the first conflict met."""
+        best: tuple[float, _State] | None = None
+        first_problem: tuple[_Site, _Use] | None = None
+        seen: set[Any] = set()
+        for site in roots:
+            for root in self._roots(site):
+                # Loops of one shape that touch one fragment alike lead to the same state.
+                touched = tuple((u.handle, u.dims) for u in site.uses)
+                key = (touched, root.shape, root.digits, root.replicate, root.padded)
+                if key in seen:
+                    continue
+                seen.add(key)
+                state = self._state.copy()
+                state.loops[site.stmt.__chandle__()] = root
+                problem = self._attempt(component, state)
+                if problem is not None:
+                    first_problem = first_problem or problem
+                    continue
+                cost = self._cost(component, state)
+                if best is None or cost < best[0]:
+                    best = (cost, state)
+        return (best[1] if best is not None else None), first_problem
 
     def _components(self) -> Iterator[list[_Site]]:
         """Sites without a layout, connected through fragments without one; in program order."""
@@ -402,6 +421,9 @@ class _Inference:
                 if loop.by_dimension() is None:
                     return use
                 continue
+            derived = _fragment_layout(site, use, loop)
+            if derived is not None and _same(derived, fragment):
+                continue
             if not serves(loop, site.vars, site.outer, use.indices, fragment, use.mode == "write"):
                 return use
         return None
@@ -477,8 +499,14 @@ def _fragment_layout(site: _Site, use: _Use, loop: Fragment) -> Fragment | None:
     return loop.select(use.dims, shape)
 
 
+def _same(a: Fragment, b: Fragment) -> bool:
+    return (a.shape, a.digits, a.padded, a.replicate) == (b.shape, b.digits, b.padded, b.replicate)
+
+
 def _spread(site: _Site, use: _Use, fragment: Fragment) -> Fragment | None:
-    """A loop over more dimensions than `fragment` has: the others go to its replicas first, then to registers."""
+    """A loop over more dimensions than `fragment` has: the others go to its replicas first, then to
+    registers.
+    """
     at = {v: k for k, v in enumerate(use.dims) if v is not None}
     free = [v for v in range(len(site.vars)) if v not in at]
     split = fragment.by_dimension()
@@ -508,7 +536,8 @@ def _spread(site: _Site, use: _Use, fragment: Fragment) -> Fragment | None:
     rest = -(-extent // stride)
     if rest > 1:
         entries.append((dim, stride, Digit(1, rest, "register", registers)))
-    # Vector lanes must be the lowest registers, so registers are numbered anew with the free dimension's lanes first.
+    # Vector lanes must be the lowest registers, so registers are numbered anew with the free dimension's
+    # lanes first.
     order = sorted(
         (k for k, e in enumerate(entries) if e[2].place == "register"),
         key=lambda k: (entries[k][0] != dim or entries[k][1] != 1, entries[k][2].place_stride),
@@ -529,7 +558,9 @@ def serves(
     fragment: Fragment,
     written: bool,
 ) -> bool:
-    """Whether every iteration finds `fragment[indices]` in its own thread; if `written`, every owner writes it."""
+    """Whether every iteration finds `fragment[indices]` in its own thread; if `written`, every owner writes
+    it.
+    """
     if fragment.replicas == fragment.threads and not written:
         return True
     try:
@@ -615,7 +646,9 @@ def contiguous_registers(loop: Fragment) -> int:
 
 
 def reduced_dims(reduce: Reduce) -> tuple[int | None, ...]:
-    """For each dimension of the destination the dimension of the source, None where the reduced one is kept as 1."""
+    """For each dimension of the destination the dimension of the source, None where the reduced one is kept
+    as 1.
+    """
     count = len(reduce.src.region)
     if len(reduce.dst.region) == count:
         return tuple(None if k == reduce.dim else k for k in range(count))

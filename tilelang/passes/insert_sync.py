@@ -1,46 +1,84 @@
 """Barriers between threads of a block, where one thread may touch what another one touched before.
 
 In:  thread-level statements; which control statements all threads of a block take together (`block_level`).
-Out: the same with `tl.sync` wherever a statement reads or writes shared memory (or global memory that the kernel both reads
-     and writes) after another statement's conflicting access, loops counted as coming back to their beginning.
-Not: races inside one statement, which are the author's; tiles versioned by a pipeline, which order themselves. A barrier is
-     never placed where only some threads pass.
+Out: the same with `tl.sync` wherever a statement reads or writes shared memory (or global memory that the
+     kernel both reads and writes) after another statement's conflicting access, loops counted as coming back
+     to their beginning.
+Not: races inside one statement, which are the author's; tiles versioned by a pipeline, which order
+     themselves. A barrier is never placed where only some threads pass.
+
+Two accesses do not conflict if every element that both touch belongs to one and the same thread in both. That
+is looked up in a table of owners, made from the index expressions where they depend on nothing but the thread
+and loops of known extents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
 from tilelang.ir.tile_ops import seq
 from tilelang.passes.accesses import all_accesses
+from tilelang.passes.evaluate import NotEvaluable, evaluate
 from tilelang.passes.plan_pipelines import SETTLED
-from tilelang.passes.walk import remake, with_body
+from tilelang.passes.walk import children, constant, remake, with_body
+
+_NOBODY, _MANY = -1, -2
+
+
+@dataclass(frozen=True, eq=False)
+class _Touch:
+    """One access; `owners` says for every element which thread touches it, None where that is not known."""
+
+    written: bool
+    owners: np.ndarray | None
 
 
 @dataclass
 class _Pending:
-    """Buffers touched since the last barrier."""
+    """Accesses since the last barrier, by buffer."""
 
-    read: set[int] = field(default_factory=set)
-    written: set[int] = field(default_factory=set)
+    touches: dict[int, frozenset[_Touch]] = field(default_factory=dict)
 
     def conflicts(self, other: _Pending) -> bool:
-        return bool(self.written & (other.read | other.written) or self.read & other.written)
+        return any(
+            _conflict(a, b)
+            for handle, mine in self.touches.items()
+            for a in mine
+            for b in other.touches.get(handle, ())
+        )
 
     def merged(self, other: _Pending) -> _Pending:
-        return _Pending(self.read | other.read, self.written | other.written)
+        joined = dict(self.touches)
+        for handle, touches in other.touches.items():
+            joined[handle] = joined.get(handle, frozenset()) | touches
+        return _Pending(joined)
 
     def covers(self, other: _Pending) -> bool:
-        return other.read <= self.read and other.written <= self.written
+        return all(
+            touches <= self.touches.get(handle, frozenset()) for handle, touches in other.touches.items()
+        )
+
+
+def _conflict(a: _Touch, b: _Touch) -> bool:
+    if not (a.written or b.written):
+        return False
+    if a.owners is None or b.owners is None:
+        return True
+    both = (a.owners != _NOBODY) & (b.owners != _NOBODY)
+    return bool((both & ((a.owners != b.owners) | (a.owners == _MANY))).any())
 
 
 def insert_sync(func: X.PrimFunc, block_level: Iterable[int], versioned: Iterable[int]) -> X.PrimFunc:
-    """Apply the pass. `block_level`: handles of loops and conditions; `versioned`: handles of pipelined tiles."""
+    """Apply the pass. `block_level`: handles of loops and conditions; `versioned`: handles of pipelined
+    tiles.
+    """
     sync = _Sync(func, frozenset(block_level), frozenset(versioned))
     body, _ = sync.statement(func.body, _Pending())
     return func.with_body(body)
@@ -50,15 +88,18 @@ class _Sync:
     def __init__(self, func: X.PrimFunc, block_level: frozenset[int], versioned: frozenset[int]) -> None:
         self._block_level, self._versioned = block_level, versioned
         self._settled = 0
+        self._threads: dict[int, int] = {}  # thread variables and their extents, x first
+        self._leaves: dict[tuple[int, bool], _Pending] = {}
         self.count = 0  # barriers placed by the current attempt
-        found = list(all_accesses(func.body))
-        read = {a.buffer.__chandle__() for a in found if a.mode == "read"}
-        written = {a.buffer.__chandle__() for a in found if a.mode == "write"}
+        read, written, scopes = set(), set(), {}
+        for a in all_accesses(func.body):
+            handle = a.buffer.__chandle__()
+            scopes[handle] = scopes.get(handle) or a.buffer.scope()
+            (read if a.mode == "read" else written).add(handle)
         self._watched = {
-            a.buffer.__chandle__()
-            for a in found
-            if a.buffer.scope().startswith("shared")
-            or (a.buffer.scope() == "global" and a.buffer.__chandle__() in read & written)
+            h
+            for h, scope in scopes.items()
+            if scope.startswith("shared") or (scope == "global" and h in read and h in written)
         }
 
     def statement(self, stmt: Any, pending: _Pending) -> tuple[Any, _Pending]:
@@ -70,14 +111,7 @@ class _Sync:
                 parts += list(new.seq) if isinstance(new, X.SeqStmt) else [new]
             return seq(parts), pending
         if isinstance(stmt, X.AttrStmt):
-            result = pending
-
-            def inside(body: Any) -> Any:
-                nonlocal result
-                new, result = self.statement(body, pending)
-                return new
-
-            return remake(stmt, inside), result
+            return self._attribute(stmt, pending)
         if isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.SYNC):
             return stmt, _Pending()
         if stmt.__chandle__() in self._block_level:
@@ -87,23 +121,92 @@ class _Sync:
                 return self._loop(stmt, pending)
         return self._leaf(stmt, pending)
 
+    def _attribute(self, stmt: X.AttrStmt, pending: _Pending) -> tuple[Any, _Pending]:
+        if str(stmt.node.thread_tag).startswith("threadIdx"):
+            self._threads[stmt.node.var.__chandle__()] = int(stmt.value)
+        result = pending
+
+        def inside(body: Any) -> Any:
+            nonlocal result
+            new, result = self.statement(body, pending)
+            return new
+
+        return remake(stmt, inside), result
+
     def _leaf(self, stmt: Any, pending: _Pending) -> tuple[Any, _Pending]:
-        own = _Pending()
-        for access in all_accesses(stmt):
-            handle = access.buffer.__chandle__()
-            if handle in self._watched and not (self._settled and handle in self._versioned):
-                (own.read if access.mode == "read" else own.written).add(handle)
+        own = self._touches(stmt)
         if pending.conflicts(own):
             return seq([self._barrier(stmt), stmt]), own
-        return stmt, pending.merged(own)
+        return stmt, pending.merged(own) if own.touches else pending
+
+    def _touches(self, stmt: Any) -> _Pending:
+        key = (stmt.__chandle__(), self._settled > 0)
+        found = self._leaves.get(key)
+        if found is None:
+            found = self._leaves[key] = self._measure(stmt)
+        return found
+
+    def _condition(self, stmt: Any) -> _Pending:
+        """What the condition of `stmt` reads."""
+        key = (stmt.__chandle__(), self._settled > 0)
+        if key not in self._leaves:
+            self._leaves[key] = self._measure(X.Evaluate(stmt.condition))
+        return self._leaves[key]
+
+    def _measure(self, stmt: Any) -> _Pending:
+        touches: dict[int, set[_Touch]] = {}
+        loops: dict[int, int] | None = None
+        for access in all_accesses(stmt):
+            handle = access.buffer.__chandle__()
+            if handle not in self._watched or (self._settled and handle in self._versioned):
+                continue
+            loops = _loops(stmt) if loops is None else loops
+            owners = self._owners(access.element, access.buffer, loops)
+            touches.setdefault(handle, set()).add(_Touch(access.mode == "write", owners))
+        return _Pending({h: frozenset(t) for h, t in touches.items()})
+
+    def _owners(self, element: Any, buffer: ir.Var, loops: Mapping[int, int]) -> np.ndarray | None:
+        """Element of `buffer` -> the thread that touches it, conditions ignored."""
+        shape = [constant(n) for n in buffer.shape]
+        if None in shape or isinstance(element, ir.TensorRegion):
+            return None
+        extents = {**self._threads, **loops}
+        axes = np.meshgrid(*(np.arange(n) for n in extents.values()), indexing="ij", sparse=True)
+        env = dict(zip(extents, axes, strict=True))
+        lanes = 1
+        parts = []
+        try:
+            for i in element.indices:
+                if isinstance(i, X.Ramp):
+                    lanes, i = int(i.lanes), i.base
+                parts.append(np.asarray(evaluate(i, env)))
+        except NotEvaluable:
+            return None
+        thread, scale = np.zeros((), int), 1
+        for handle, extent in self._threads.items():
+            thread, scale = thread + env[handle] * scale, scale * extent
+        full = np.broadcast_shapes(*(p.shape for p in parts), thread.shape)
+        flat = np.zeros((), int)
+        for part, n in zip(parts, shape, strict=True):
+            flat = flat * n + part
+        owners = np.full(int(np.prod(shape)), _NOBODY)
+        who, at = np.broadcast_to(thread, full).ravel(), np.broadcast_to(flat, full).ravel()
+        for lane in range(lanes):
+            inside = (at + lane >= 0) & (at + lane < len(owners))  # outside only under a condition
+            place, mine = (at + lane)[inside], who[inside]
+            before = owners[place]
+            owners[place] = np.where((before == _NOBODY) | (before == mine), mine, _MANY)
+            owners[place[owners[place] != mine]] = _MANY  # several threads in this very assignment
+        return owners
 
     def _barrier(self, stmt: Any) -> Any:
         self.count += 1
         return X.Evaluate(tile_ops.call(tile_ops.SYNC, [], span=stmt.span), stmt.span)
 
     def _if(self, stmt: X.IfThenElse, pending: _Pending) -> tuple[Any, _Pending]:
-        head, pending = self._leaf(X.Evaluate(stmt.condition), pending)
-        before = [head.seq[0]] if isinstance(head, X.SeqStmt) else []
+        own = self._condition(stmt)
+        before = [self._barrier(stmt)] if pending.conflicts(own) else []
+        pending = own if before else pending.merged(own)
         then, after = self.statement(stmt.then_case, pending)
         orelse, other = None, pending
         if stmt.else_case is not None:
@@ -117,7 +220,9 @@ class _Sync:
         self._settled += settled
         outer = self.count
         alone, after_alone, needed_alone = self._fixpoint(stmt, _Pending())
-        body, after, needed = self._fixpoint(stmt, pending)
+        body, after, needed = alone, after_alone, needed_alone
+        if pending.touches:
+            body, after, needed = self._fixpoint(stmt, pending)
         self.count = outer
         before = []
         if needed > needed_alone:
@@ -132,22 +237,28 @@ class _Sync:
         return seq([*before, new]), pending.merged(after)
 
     def _fixpoint(self, stmt: Any, entry: _Pending) -> tuple[Any, _Pending, int]:
-        """The body when entered with `entry` or from its own end; what is pending at its end; its barriers."""
-        head = X.Evaluate(stmt.condition) if isinstance(stmt, X.While) else None
+        """The body when entered with `entry` or from its own end; what is pending at its end; its
+        barriers.
+        """
+        # The loads of a condition happen before every iteration; a conflict is met by a barrier at the end.
+        head = self._condition(stmt) if isinstance(stmt, X.While) else _Pending()
         while True:
             self.count = 0
-            pending = entry
-            if (
-                head is not None
-            ):  # its loads happen before every iteration; a conflict is met by a barrier at the end
-                _, pending = self._leaf(head, pending)
-            body, after = self.statement(stmt.body, pending)
-            if head is not None and after.conflicts(self._touches(head)):
+            body, after = self.statement(stmt.body, entry.merged(head))
+            if after.conflicts(head):
                 body, after = seq([body, self._barrier(stmt)]), _Pending()
             if entry.covers(after):
                 return body, after, self.count
             entry = entry.merged(after)
 
-    def _touches(self, stmt: Any) -> _Pending:
-        _, own = self._leaf(stmt, _Pending())
-        return own
+
+def _loops(stmt: Any) -> dict[int, int]:
+    """Loops of known bounds in a leaf: variable -> end."""
+    found: dict[int, int] = {}
+    if isinstance(stmt, X.For):
+        low, count = constant(stmt.min), constant(stmt.extent)
+        if low == 0 and count is not None:
+            found[stmt.loop_var.__chandle__()] = count
+    for child in children(stmt):
+        found.update(_loops(child))
+    return found

@@ -1,4 +1,6 @@
-"""A T.Parallel region as a record: its variables, its extents, what its body touches, how wide it may access memory."""
+"""A T.Parallel region as a record: its variables, its extents, what its body touches, how wide it may access
+memory.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ class ParallelLoop:
         return self.stmt.span
 
     def note(self, name: str, default: Any = None) -> Any:
-        return self.notes[name] if name in self.notes else default
+        return self.notes.get(name, default)
 
 
 def parallel_loop(stmt: X.For) -> ParallelLoop:
@@ -92,7 +94,9 @@ class VectorWidths:
         return max((self.access(loop, a) for a in loop.accesses if in_memory(a.buffer)), default=1)
 
     def access(self, loop: ParallelLoop, access: LoopAccess) -> int:
-        """Elements of one access: a power of two of at most 16 bytes; 1 where they are not contiguous and aligned."""
+        """Elements of one access: a power of two of at most 16 bytes; 1 where they are not contiguous and
+        aligned.
+        """
         inner, extent = loop.vars[-1], constant(loop.extents[-1])
         buffer = access.buffer
         bits = bits_of(str(buffer.dtype))

@@ -11,11 +11,13 @@ Out: loops without pipelining. A loop with S >= 2 stages becomes
              commit
              the rest of the body, reading version k % S
 
-     Every tile filled by such a copy has S versions, of this loop alone. One barrier per iteration orders everything:
-     it makes the group of iteration k visible, and it comes after the last read of the version that is refilled next.
-Not: reordering anything else. A copy joins the pipeline only if it surely may run early: from global memory that the loop does
-     not write, at indices that nothing else in the body determines (scalars read from memory are replayed), filling a whole
-     shared tile that is read only after it, in the same iteration. Every other statement stays where it is.
+     Every tile filled by such a copy has S versions, of this loop alone. One barrier per iteration orders
+     everything: it makes the group of iteration k visible, and it comes after the last read of the version
+     that is refilled next.
+Not: reordering anything else. A copy joins the pipeline only if it surely may run early: from global memory
+     that the loop does not write, at indices that nothing else in the body determines (scalars read from
+     memory are replayed), filling a whole shared tile that is read only after it, in the same iteration.
+     Every other statement stays where it is.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ class PipelinePlan:
 
 
 def plan_pipelines(func: X.PrimFunc, asynchronous: bool = True) -> PipelinePlan:
-    """Rewrite all pipelined loops. Without `asynchronous` they become serial loops and nothing is versioned."""
+    """Rewrite all pipelined loops. Without `asynchronous` they become serial loops and nothing is
+    versioned.
+    """
     planner = _Planner(func, asynchronous)
     body = planner.rewrite(func.body, inside_loop=False)
     body = _drop_unused(body)
@@ -69,7 +73,9 @@ def plan_pipelines(func: X.PrimFunc, asynchronous: bool = True) -> PipelinePlan:
 
 @dataclass(eq=False)
 class _Producer:
-    """A copy that runs early: `stmt` of the body, refilling `buffer`, with scalars of the body substituted."""
+    """A copy that runs early: `stmt` of the body, refilling `buffer`, with scalars of the body
+    substituted.
+    """
 
     stmt: Any
     copy: Copy
@@ -97,7 +103,9 @@ class _Planner:
             self._producers[stmt.__chandle__()] = list(_candidates(stmt))
 
     def _keep_only_covered(self, body: Any) -> None:
-        """A tile is versioned only if each of its reads lies in a loop that fills it; repeat until nothing changes."""
+        """A tile is versioned only if each of its reads lies in a loop that fills it; repeat until nothing
+        changes.
+        """
         while True:
             bad = set(self._viewed)
             for access, loops in _with_loops(body, ()):
@@ -151,14 +159,18 @@ class _Planner:
         prologue_body = _when(
             step < loop.extent, copies(first + step if constant(first) != 0 else step, step), loop, ahead
         )
-        prologue = X.For(
-            step,
-            index(0),
-            index(ahead),
-            X.ForKind.UNROLLED,
-            seq([prologue_body, _commit(at)]),
-            annotations={LOOP_KIND: "unroll", SETTLED: True},
-            span=at,
+        prologue = (
+            substitute(seq([prologue_body, _commit(at)]), {step: 0})
+            if ahead == 1
+            else X.For(
+                step,
+                index(0),
+                index(ahead),
+                X.ForKind.UNROLLED,
+                seq([prologue_body, _commit(at)]),
+                annotations={LOOP_KIND: "unroll", SETTLED: True},
+                span=at,
+            )
         )
         issue = X.IfThenElse(number + ahead < loop.extent, seq(copies(k + ahead, number + ahead)), None, at)
         current = _modulo(number, stages)
@@ -225,7 +237,9 @@ def _stable(copy: Copy, written: set[int], bound_inside: set[int]) -> bool:
 
 
 def _defined(stmt: Any) -> Iterator[ir.Var]:
-    """Scalars that `stmt` binds and that cannot be replayed by substitution: loop variables of inner loops."""
+    """Scalars that `stmt` binds and that cannot be replayed by substitution: loop variables of inner
+    loops.
+    """
     if isinstance(stmt, X.For):
         yield stmt.loop_var
     for child in children(stmt):
@@ -330,7 +344,9 @@ def _sequence(body: Any) -> list[Any]:
 
 
 def _jumps(stmt: Any) -> bool:
-    """Whether a `break` or `continue` stands in `stmt`: copies of iterations that never come would stay in flight."""
+    """Whether a `break` or `continue` stands in `stmt`: copies of iterations that never come would stay in
+    flight.
+    """
     return any(isinstance(s, X.Break | X.Continue) for s in walk(stmt))
 
 

@@ -1,8 +1,8 @@
 """One arena of shared memory for all buffers of a block: byte offsets by liveness.
 
 In:  thread-level statements with barriers in place, and the layouts of shared buffers.
-Out: an offset for every shared buffer and the size of the arena. Two buffers share bytes only if a barrier that all threads
-     pass stands between the last access to one and the first access to the other.
+Out: an offset for every shared buffer and the size of the arena. Two buffers share bytes only if a barrier
+     that all threads pass stands between the last access to one and the first access to the other.
 Not: changing the function.
 """
 
@@ -82,7 +82,9 @@ def _first_fit(life: _Life, taken: list[tuple[int, int]]) -> int:
 
 
 def _measure(stmt: Any, stretch: int, lives: dict[int, _Life]) -> int:
-    """Note the touched buffers; the number of the stretch after `stmt`. Barriers inside loops do not divide anything."""
+    """Note the touched buffers; the number of the stretch after `stmt`. Barriers inside loops do not divide
+    anything.
+    """
     if isinstance(stmt, X.SeqStmt):
         for part in stmt.seq:
             stretch = _measure(part, stretch, lives)

@@ -1,8 +1,10 @@
 """T.use_swizzle: another order of blocks, so that blocks that run together share operands in the L2 cache.
 
-In:  a function with the attribute `tl.block_swizzle` = "row:10" (order and panel size) and a grid of two dimensions.
-Out: the hardware's block numbers are remapped at the top of the body. Blocks are taken panel by panel; a panel is `size` rows
-     ("row") or columns ("column") of blocks, walked across its short side first. Every block still runs exactly once.
+In:  a function with the attribute `tl.block_swizzle` = "row:10" (order and panel size) and a grid of two
+     dimensions.
+Out: the hardware's block numbers are remapped at the top of the body. Blocks are taken panel by panel; a
+     panel is `size` rows ("row") or columns ("column") of blocks, walked across its short side first. Every
+     block still runs exactly once.
 Not: grids of one dimension, which stay as they are.
 """
 

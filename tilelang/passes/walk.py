@@ -1,4 +1,6 @@
-"""Small tools for passes over TIRX: rebuilding statements, substituting variables, reading scopes and loops."""
+"""Small tools for passes over TIRX: rebuilding statements, substituting variables, reading scopes and
+loops.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ from tilelang.targets.emit.intrinsic import Intrinsic
 
 
 def _cp_async(bytes_: int) -> Intrinsic:
-    """PTX ISA 9.7.9.25: `bytes_` past the registers; 16 bytes also past L1 (.cg, which takes no other size)."""
+    """PTX ISA 9.7.9.25: `bytes_` past the registers; 16 bytes also past L1 (.cg, which takes no other
+    size).
+    """
     cache = "cg" if bytes_ == 16 else "ca"
     return Intrinsic(
         f"""void cp_async_{bytes_}(void* dst, const void* src) {{
@@ -40,16 +42,16 @@ def _cp_async_guarded(bytes_: int) -> Intrinsic:
 
 
 def _ldmatrix(count: int, transposed: bool) -> Intrinsic:
-    """PTX ISA 9.7.15.5.15: `count` 8x8 matrices of 16-bit elements; lane 8 i + r gives the address of row r of
-    matrix i."""
+    """PTX ISA 9.7.15.5.15: `count` 8x8 matrices of 16-bit elements; lane 8 i + r gives the address of row r
+    of matrix i."""
     name = f"ldmatrix_x{count}{'_trans' if transposed else ''}"
     outputs = ", ".join(f'"=r"(r[{k}])' for k in range(count))
     registers = ", ".join(f"%{k}" for k in range(count))
     return Intrinsic(
         f"""void {name}(void* dst, const void* src) {{
   unsigned* r = static_cast<unsigned*>(dst);
-  asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{".trans" if transposed else ""}.shared.b16 {{{registers}}}, [%{count}];"
-               : {outputs}
+  asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{".trans" if transposed else ""}.shared.b16
+               {{{registers}}}, [%{count}];" : {outputs}
                : "r"(shared_address(src)) : "memory");
 }}""",
         requires=("shared_address",),
@@ -114,7 +116,8 @@ def _mma_helpers() -> dict[str, Intrinsic]:
 
 INTRINSICS: Mapping[str, Intrinsic] = {
     "sync": Intrinsic(inline="__syncthreads()"),
-    # The value of the lane whose number differs in the bits of the mask (CUDA C++ Programming Guide, warp shuffles).
+    # The value of the lane whose number differs in the bits of the mask (CUDA C++ Programming Guide, warp
+    # shuffles).
     "shuffle_xor": Intrinsic(inline="__shfl_xor_sync(0xffffffffu, {0}, {1})"),
     "shared_address": Intrinsic(
         """unsigned shared_address(const void* p) {

@@ -1,4 +1,6 @@
-"""Tile function -> CUDA, read as a table of contents: each step is a file that says what comes in and what goes out."""
+"""Tile function -> CUDA, read as a table of contents: each step is a file that says what comes in and what
+goes out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What lowerings on the threads of a block share: the thread number, the layouts, the registers that stand for fragments."""
+"""What lowerings on the threads of a block share: the thread number, the layouts, the registers that stand
+for fragments.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ from tilelang.passes.walk import index
 class Block:
     """One block being lowered.
 
-    `thread` is the linear thread number, below `threads`. `outer` holds the ends of serial loops around the current
-    statement, where they are constants: handle of the variable -> end.
+    `thread` is the linear thread number, below `threads`. `outer` holds the ends of serial loops around the
+    current statement, where they are constants: handle of the variable -> end.
     """
 
     target: Target
@@ -75,7 +77,9 @@ def local(name: str, dtype: str, count: int) -> ir.Var:
 
 
 def unrolled(var: ir.Var, extent: int, body: Any, span: Any) -> Any:
-    """`for var in 0..extent` fully unrolled; just the body where it runs once (`var` must then be replaced by 0)."""
+    """`for var in 0..extent` fully unrolled; just the body where it runs once (`var` must then be replaced by
+    0).
+    """
     return X.For(var, index(0), index(extent), X.ForKind.UNROLLED, body, span=span)
 
 

@@ -1,8 +1,8 @@
 """Elementwise tile operations -> Parallel loops.
 
 In:  a tile function.
-Out: the same with every `tl.copy` and `tl.fill` written as a loop of kind Parallel, so that bounds, layouts and
-     vector widths are decided in one place for all elementwise work.
+Out: the same with every `tl.copy` and `tl.fill` written as a loop of kind Parallel, so that bounds, layouts
+     and vector widths are decided in one place for all elementwise work.
 Not: gemm and reduce, which have lowerings of their own.
 """
 

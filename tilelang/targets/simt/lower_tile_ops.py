@@ -1,8 +1,10 @@
-"""Tile function -> thread-level function: every tile operation and Parallel loop becomes what one thread does.
+"""Tile function -> thread-level function: every tile operation and Parallel loop becomes what one thread
+does.
 
 In:  a function whose elementwise work is Parallel loops with guarded accesses, and its LayoutMap.
-Out: statements for one thread. Fragments are register arrays; shared and global buffers keep their shapes (see `flatten`). A
-     store to memory outside Parallel loops that is the same for all threads is done by the first.
+Out: statements for one thread. Fragments are register arrays; shared and global buffers keep their shapes
+     (see `flatten`). A store to memory outside Parallel loops that is the same for all threads is done by the
+     first.
 Not: barriers (see `insert_sync`); what an operation becomes is said by its file in `ops/`.
 """
 
@@ -40,7 +42,9 @@ LowerOp = Callable[
 
 @dataclass(frozen=True)
 class TargetOps:
-    """How a target lowers tile operations: `tl.*` name -> function. `async_copy` may decline a loop by None."""
+    """How a target lowers tile operations: `tl.*` name -> function. `async_copy` may decline a loop by
+    None.
+    """
 
     calls: Mapping[str, LowerOp]
     async_copy: Callable[[ParallelLoop, Block], Any | None] | None = None
@@ -199,7 +203,9 @@ def _linear_thread(body: Any) -> Any:
 
 
 def _thread_dependent(body: Any) -> set[int]:
-    """Handles of thread variables, and of private arrays and scalars whose contents may differ between threads."""
+    """Handles of thread variables, and of private arrays and scalars whose contents may differ between
+    threads.
+    """
     found = {
         s.node.var.__chandle__()
         for s in walk(body)

@@ -18,7 +18,9 @@ WAIT = "tl.cuda.cp_async_wait"
 
 
 def lower_async_copy(loop: ParallelLoop, block: Block) -> Any | None:
-    """The loop with cp.async of 4, 8 or 16 bytes; None where the copy converts or does not come in such pieces."""
+    """The loop with cp.async of 4, 8 or 16 bytes; None where the copy converts or does not come in such
+    pieces.
+    """
     store = loop.body
     if not isinstance(store, X.BufferStore) or loop.shape is None:
         return None

@@ -1,7 +1,8 @@
-"""T.gemm with mma.sync: warps share out the tile, operands come through ldmatrix, one step of K after the other.
+"""T.gemm with mma.sync: warps share out the tile, operands come through ldmatrix, one step of K after the
+other.
 
-Where ldmatrix does not fit (32-bit and 8-bit operands that do not have K innermost, rows that are not 16-byte aligned) each lane
-loads its elements one by one; operands in fragments are used where they are.
+Where ldmatrix does not fit (32-bit and 8-bit operands that do not have K innermost, rows that are not 16-byte
+aligned) each lane loads its elements one by one; operands in fragments are used where they are.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ WARP = 32
 
 @dataclass(frozen=True)
 class _Plan:
-    """How one gemm is shared out: the instruction, the grid of warps, and the layouts of what lies in fragments."""
+    """How one gemm is shared out: the instruction, the grid of warps, and the layouts of what lies in
+    fragments.
+    """
 
     instruction: MatrixInstruction
     helper: str
@@ -235,7 +238,9 @@ class _Lowering:
         return self._each("i", tiles, lambda i: self._each("r", count, lambda r: one(i, r)))
 
     def _load_a(self, array: ir.Var, kk: Any) -> Any | None:
-        """Tiles of 16 rows: matrices 0 and 1 are its upper and lower half, 2 and 3 the same in the second 16 bytes."""
+        """Tiles of 16 rows: matrices 0 and 1 are its upper and lower half, 2 and 3 the same in the second 16
+        bytes.
+        """
         region, transposed = self.gemm.a, self.gemm.transpose_a
         if not self._fits(region, transposed) or self.a_count * self.bits != 128:
             return None
@@ -252,7 +257,9 @@ class _Lowering:
         return self._each("i", self.m_tiles, tile)
 
     def _load_b(self, array: ir.Var, kk: Any) -> Any | None:
-        """Tiles of 8 columns, two at a time: matrices 0 and 1 are the halves of K of the first, 2 and 3 of the second."""
+        """Tiles of 8 columns, two at a time: matrices 0 and 1 are the halves of K of the first, 2 and 3 of
+        the second.
+        """
         region, transposed = self.gemm.b, self.gemm.transpose_b
         if not self._fits(region, not transposed) or self.b_count * self.bits != 64:
             return None
@@ -274,7 +281,9 @@ class _Lowering:
         return seq(parts)
 
     def _fits(self, region: Any, transposing: bool) -> bool:
-        """Whether ldmatrix can read the operand: 16-byte rows, aligned; it transposes elements of 16 bits only."""
+        """Whether ldmatrix can read the operand: 16-byte rows, aligned; it transposes elements of 16 bits
+        only.
+        """
         if transposing and self.bits != 16:
             return False
         layout: SharedLayout = self.block.layouts.shared[region.source.__chandle__()]

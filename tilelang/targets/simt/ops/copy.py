@@ -20,7 +20,9 @@ _LEVEL = {"global": 0, "shared": 1}
 
 
 def copy_loop(copy: Copy) -> X.For:
-    """`for i, j in Parallel: dst[...] = src[...]`, over the extents of the side lower in the memory hierarchy."""
+    """`for i, j in Parallel: dst[...] = src[...]`, over the extents of the side lower in the memory
+    hierarchy.
+    """
     src, dst = copy.src, copy.dst
     by_dst = _level(dst.source) > _level(src.source)
     tile = [r.extent for r in (dst if by_dst else src).region if constant(r.extent) != 1]
@@ -36,7 +38,9 @@ def copy_loop(copy: Copy) -> X.For:
 def parallel(
     loop_vars: list[ir.Var], extents: list[Any], body: Any, notes: dict[str, Any], span: Any
 ) -> X.For:
-    """Directly nested Parallel loops around `body`; the outermost carries `notes`. One iteration if there are none."""
+    """Directly nested Parallel loops around `body`; the outermost carries `notes`. One iteration if there are
+    none.
+    """
     if not loop_vars:
         loop_vars, extents = [X.Var("i", "int32")], [1]
     kept = {k: v for k, v in notes.items() if v is not None}
@@ -55,7 +59,9 @@ def parallel(
 
 
 def place(region: Any, loop_vars: list[ir.Var]) -> list[Any]:
-    """Indices into the region's buffer: its start, plus the loop variables in order at the extents that are not 1."""
+    """Indices into the region's buffer: its start, plus the loop variables in order at the extents that are
+    not 1.
+    """
     left = list(loop_vars)
     found = []
     for r in region.region:

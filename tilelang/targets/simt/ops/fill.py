@@ -6,7 +6,7 @@ from tvm import tirx as X
 
 from tilelang.ops.fill import Fill
 from tilelang.passes.walk import constant
-from tilelang.targets.simt.ops.copy import OP, loop_names, place, parallel
+from tilelang.targets.simt.ops.copy import OP, loop_names, parallel, place
 
 
 def fill_loop(fill: Fill) -> X.For:

@@ -1,12 +1,15 @@
-"""A Parallel loop on the threads of a block: each thread runs its iterations, unrolled, with wide memory accesses.
+"""A Parallel loop on the threads of a block: each thread runs its iterations, unrolled, with wide memory
+accesses.
 
-The loop's Fragment gives the iterations of a thread, `(i, j) = layout.indices(thread, r)`. Groups of iterations that are
-neighbours in memory are done together: wide loads into small arrays, arithmetic lane by lane, a wide store.
+The loop's Fragment gives the iterations of a thread, `(i, j) = layout.indices(thread, r)`. Groups of
+iterations that are neighbours in memory are done together: wide loads into small arrays, arithmetic lane by
+lane, a wide store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +36,9 @@ def lower_parallel(loop: ParallelLoop, block: Block) -> Any:
 
 
 def _strided(loop: ParallelLoop, block: Block) -> Any:
-    """Extents known only at run time: threads take turns, one element each. Such a loop touches memory only."""
+    """Extents known only at run time: threads take turns, one element each. Such a loop touches memory
+    only.
+    """
     total: Any = index(1)
     for extent in loop.extents:
         total = total * index(extent)
@@ -70,10 +75,18 @@ class ParallelLowering:
             v.__chandle__(): block.simplify(i)
             for v, i in zip(loop.vars, self.layout.indices(block.thread, self.position), strict=True)
         }
+        self._loaded: dict[
+            Any, ir.Var
+        ] = {}  # wide loads of the current statement, so that none is done twice
         self._tables: dict[tuple[int, str], tuple[np.ndarray, np.ndarray, list[Radix]]] = {}
 
     def run(self) -> Any:
-        body = self._vector(self.loop.body) if self.lanes > 1 else self._scalar(self.loop.body, None)
+        if self.lanes == 1:
+            body = self._scalar(self.loop.body, None)
+        elif _binds(self.loop.body):
+            body = self._fused(self.loop.body)
+        else:
+            body = self._vector(self.loop.body)
         return self.unroll(body)
 
     def unroll(self, body: Any) -> Any:
@@ -84,7 +97,9 @@ class ParallelLowering:
         return body if self.count == 1 else unrolled(self.group, self.count, body, self.loop.span)
 
     def first_indices(self, element: Any) -> list[Any] | None:
-        """Indices of the group's first element of an access to memory; None where the lanes are no neighbours."""
+        """Indices of the group's first element of an access to memory; None where the lanes are no
+        neighbours.
+        """
         access = self.access.get(element.__chandle__())
         if access is None or not in_memory(access.buffer):
             return None
@@ -103,7 +118,7 @@ class ParallelLowering:
             (self.widths.access(self.loop, a) for a in self.loop.accesses if in_memory(a.buffer)), default=1
         )
         lanes = min(lanes, widest)
-        if not _independent(self.loop.body):
+        if not (_independent(self.loop.body) or _fusable(self.loop)):
             return 1
         while lanes > 1 and not self._whole_groups(lanes):
             lanes //= 2
@@ -262,6 +277,7 @@ class ParallelLowering:
         if moved is not None:
             return moved
         before: list[Any] = []
+        self._loaded = {}
         value = self._hoist(store.value, before, False)
         target, buffer = self._wide_target(store), store.buffer
         if target is None:
@@ -280,6 +296,51 @@ class ParallelLowering:
                 self._each_lane(lane_body, store.span),
                 self._once(wide),
             ]
+        )
+
+    def _fused(self, body: Any) -> Any:
+        """All statements in one loop over lanes, between the wide loads and the wide stores of all of
+        them.
+        """
+        before: list[Any] = []
+        after: list[Any] = []
+        in_lane: list[Callable[[Any], Any]] = []
+        self._loaded = {}
+        for condition, stmt in _guarded_statements(body, None):
+            uniform = condition is None or self.widths.uniform(condition, self.inner, self.lanes)
+            if isinstance(stmt, X.Bind):
+                value = self._hoist(stmt.value, before, False)
+                in_lane.append(partial(self._bind_lane, stmt, value))
+                continue
+            value = self._hoist(stmt.value, before, False, condition) if uniform else stmt.value
+            target = self._wide_target(stmt) if uniform else None
+            if target is None:
+                in_lane.append(partial(self._guarded_lane, condition, partial(self._store_lane, stmt, value)))
+                continue
+            result = local(f"{stmt.buffer.name}_vec", str(stmt.buffer.dtype), self.lanes)
+            before.append(X.AllocBuffer(result, span=stmt.span))
+            in_lane.append(
+                partial(self._guarded_lane, condition, partial(self._set_lane, result, value, stmt.span))
+            )
+            wide = X.BufferStore(stmt.buffer, X.BufferLoad(result, [ramp(0, self.lanes)]), target, stmt.span)
+            after.append(self._guarded_lane(condition, lambda _, wide=wide: self._once(wide), None))
+        lanes = self._each_lane(lambda lane: seq([make(lane) for make in in_lane]), self.loop.span)
+        return seq([*before, lanes, *after])
+
+    def _bind_lane(self, stmt: X.Bind, value: Any, lane: Any) -> Any:
+        return X.Bind(stmt.var, self.expression(value, lane), stmt.span)
+
+    def _set_lane(self, result: ir.Var, value: Any, span: Any, lane: Any) -> Any:
+        return X.BufferStore(result, self.expression(value, lane), [lane], span)
+
+    def _guarded_lane(self, condition: Any, make: Callable[[Any], Any], lane: Any) -> Any:
+        if condition is None:
+            return make(lane)
+        condition = self.block.simplify(self.expression(condition, lane))
+        return (
+            make(lane)
+            if constant(condition) == 1
+            else X.IfThenElse(condition, make(lane), None, self.loop.span)
         )
 
     def _store_lane(self, store: X.BufferStore, value: Any, lane: Any) -> Any:
@@ -329,13 +390,15 @@ class ParallelLowering:
         indices = self._wide_indices(access)
         return None if indices is None else (buffer, indices)
 
-    def _hoist(self, expr: Any, before: list[Any], conditional: bool) -> Any:
-        """`expr` with wide loads from memory done before, into arrays indexed by the lane.
+    def _hoist(self, expr: Any, before: list[Any], conditional: bool, guard: Any = None) -> Any:
+        """`expr` with wide loads from memory done before, under `guard`, into arrays indexed by the lane.
 
         A load under a condition of the author's stays where it is: it may be illegal without the condition.
         """
         load, condition = guarded_load(expr)
         if load is not None and not conditional:
+            if guard is not None:
+                condition = guard if condition is None else X.And(guard, condition)
             array = self._wide_load(load, condition, before)
             if array is not None:
                 return X.BufferLoad(array, [self.inner - self._first()])
@@ -343,11 +406,13 @@ class ParallelLowering:
             return expr
         if is_choice(expr):
             first, yes, no = expr.args
-            first = self._hoist(first, before, conditional)
+            first = self._hoist(first, before, conditional, guard)
             return X.if_then_else(first, self._hoist(yes, before, True), self._hoist(no, before, True))
         if isinstance(expr, X.And | X.Or):
-            return type(expr)(self._hoist(expr.a, before, conditional), self._hoist(expr.b, before, True))
-        return map_operands(expr, lambda e: self._hoist(e, before, conditional))
+            return type(expr)(
+                self._hoist(expr.a, before, conditional, guard), self._hoist(expr.b, before, True)
+            )
+        return map_operands(expr, lambda e: self._hoist(e, before, conditional, guard))
 
     def _first(self) -> Any:
         """The group's first value of the innermost variable."""
@@ -363,7 +428,11 @@ class ParallelLowering:
         if indices is None:
             return None
         buffer = load.source
+        key = (buffer.__chandle__(), str(indices), str(condition))
+        if key in self._loaded:
+            return self._loaded[key]
         array = local(f"{buffer.name}_vec", str(buffer.dtype), self.lanes)
+        self._loaded[key] = array
         whole = [ramp(0, self.lanes)]
         fill = X.BufferStore(array, X.BufferLoad(buffer, indices), whole, self.loop.span)
         if condition is not None:
@@ -377,7 +446,9 @@ class ParallelLowering:
 
 
 def first_replica(layout: Fragment, block: Block) -> Any | None:
-    """The condition that this thread is the first of those that hold the same elements; None if it is alone."""
+    """The condition that this thread is the first of those that hold the same elements; None if it is
+    alone.
+    """
     if layout.replicas == 1:
         return None
     if len(layout.replicate) == 1:
@@ -394,7 +465,9 @@ def first_replica(layout: Fragment, block: Block) -> Any | None:
 
 
 def guarded_load(expr: Any) -> tuple[Any, Any]:
-    """(load, condition) of a load that stands alone, or of `if_then_else(condition, load, 0)`; (None, None) else."""
+    """(load, condition) of a load that stands alone, or of `if_then_else(condition, load, 0)`; (None, None)
+    else.
+    """
     if isinstance(expr, ir.TensorLoad):
         return expr, None
     if is_choice(expr):
@@ -405,8 +478,43 @@ def guarded_load(expr: Any) -> tuple[Any, Any]:
     return None, None
 
 
+def _binds(body: Any) -> bool:
+    return any(isinstance(s, X.Bind) for s in walk(body))
+
+
+def _guarded_statements(stmt: Any, condition: Any) -> Iterator[tuple[Any, Any]]:
+    """(condition or None, statement) of a body without other control flow than `if` without `else`."""
+    if isinstance(stmt, X.SeqStmt):
+        for part in stmt.seq:
+            yield from _guarded_statements(part, condition)
+    elif isinstance(stmt, X.IfThenElse):
+        joined = stmt.condition if condition is None else X.And(condition, stmt.condition)
+        yield from _guarded_statements(stmt.then_case, joined)
+    else:
+        yield condition, stmt
+
+
+def _fusable(loop: ParallelLoop) -> bool:
+    """Whether all loads from memory may come first and all stores to it last: no buffer is both read and
+    written.
+    """
+    for stmt in walk(loop.body):
+        if isinstance(stmt, X.IfThenElse):
+            if stmt.else_case is not None or _binds(stmt):
+                return False
+        elif isinstance(stmt, X.BufferStore):
+            if stmt.buffer.scope() in ("local", "local.var"):
+                return False
+        elif not isinstance(stmt, X.SeqStmt | X.Bind):
+            return False
+    read = {a.buffer.__chandle__() for a in loop.accesses if a.mode == "read" and in_memory(a.buffer)}
+    return not any(a.mode == "write" and a.buffer.__chandle__() in read for a in loop.accesses)
+
+
 def _independent(body: Any) -> bool:
-    """Whether groups of iterations may be interleaved statement by statement: nothing private to one is kept."""
+    """Whether groups of iterations may be interleaved statement by statement: nothing private to one is
+    kept.
+    """
     for stmt in walk(body):
         if isinstance(stmt, X.Bind | X.AllocBuffer | X.While | X.Break | X.Continue):
             return False

@@ -1,7 +1,9 @@
-"""T.reduce_* on the threads of a block: partial results in registers, lanes by shuffles, warps through shared memory.
+"""T.reduce_* on the threads of a block: partial results in registers, lanes by shuffles, warps through shared
+memory.
 
-The source's layout says which threads share a row: their digits of the reduced dimension. Digits inside a warp are folded by a
-butterfly of shuffles, after which all of them hold the result; the others meet in a small shared workspace.
+The source's layout says which threads share a row: their digits of the reduced dimension. Digits inside a
+warp are folded by a butterfly of shuffles, after which all of them hold the result; the others meet in a
+small shared workspace.
 """
 
 from __future__ import annotations
@@ -286,7 +288,9 @@ class _Lowering:
         return _when(conjunction(conditions) if conditions else None, store, self.span)
 
     def _exchange(self, part: ir.Var, owned: Fragment, held: Fragment, shape: tuple[int, ...]) -> Any:
-        """The destination wants its elements in other threads than the reduction leaves them: through shared memory."""
+        """The destination wants its elements in other threads than the reduction leaves them: through shared
+        memory.
+        """
         space = self.block.workspace(f"{self.name}_shared", self.dtype, math.prod(shape))
         put = self._each("o", self.count, lambda o: self._store_owned(part, o, owned, space, False))
         array = self.block.registers(self.dst)

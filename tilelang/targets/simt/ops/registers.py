@@ -1,4 +1,6 @@
-"""Register numbers inside an unrolled loop: from a table over the loop's registers to an expression that reproduces it."""
+"""Register numbers inside an unrolled loop: from a table over the loop's registers to an expression that
+reproduces it.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,11 @@ class Radix:
 
 
 def fit_digits(table: np.ndarray, valid: np.ndarray, variables: Sequence[Radix]) -> Any | None:
-    """An expression over `variables` that equals `table[v0, v1, ...]` wherever `valid`; None if there is none.
+    """An expression over `variables` that equals `table[v0, v1, ...]` wherever `valid`; None if there is
+    none.
 
-    Searched among sums of (variable // a % b) · c, the form in which layouts are written; the result is checked on the
-    whole table.
+    Searched among sums of (variable // a % b) · c, the form in which layouts are written; the result is
+    checked on the whole table.
     """
     if not valid.any() or not valid.flat[0]:
         return None
