@@ -72,9 +72,9 @@ def _first_half(tile: InstructionTile, k: int) -> InstructionTile:
     return InstructionTile(tile.rows, tile.columns[:-1])
 
 
-# AMD MFMA 16×16 (MI200 and MI300 ISA guides, "Matrix Arithmetic Instructions"), 64 lanes. The lowering hands B to
-# the instruction as its first operand and A as its second, so it computes the transposed product: a lane then
-# holds four consecutive columns of one row of C.
+# AMD MFMA 16×16 (MI200 and MI300 ISA guides, "Matrix Arithmetic Instructions"), 64 lanes. The lowering hands
+# B to the instruction as its first operand and A as its second, so it computes the transposed product: a lane
+# then holds four consecutive columns of one row of C.
 MFMA_C = InstructionTile(((16, "thread", 1),), ((4, "register", 1), (4, "thread", 16)))
 
 
@@ -92,8 +92,8 @@ def _mfma_k(k: int) -> tuple[Step, ...]:
     return ((k // 4, "register", 1), (4, "thread", 16)) if k > 4 else ((4, "thread", 16),)
 
 
-# Metal's 8×8 simdgroup matrices keep their distribution to themselves. This is the one that accumulators get while
-# threads work on their elements: two neighbouring columns in a lane.
+# Metal's 8×8 simdgroup matrices keep their distribution to themselves. This is the one that accumulators get
+# while threads work on their elements: two neighbouring columns in a lane.
 SIMDGROUP_C = InstructionTile(((8, "thread", 4),), ((2, "register", 1), (4, "thread", 1)))
 
 
@@ -106,7 +106,6 @@ def accumulator(
     tile.registers.
     """
     rows, columns = tile.shape
-    along_warps: Step = (m_warps, "thread", warp_size)
     along_n = n // (columns * n_warps)
     return _block_tile(
         (m, n),
@@ -135,7 +134,6 @@ def operand_a(
     """
     rows, columns = tile.shape
     along_k = k // columns
-    along_warps: Step = (m_warps, "thread", warp_size)
     return _block_tile(
         (m, k),
         [
