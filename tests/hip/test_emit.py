@@ -73,16 +73,20 @@ def test_shuffle(mask: int, tmp_path: Path) -> None:
 
 
 @needs_clang
-@pytest.mark.parametrize("name", ["tanh", "erf", "sigmoid", "exp", "log", "sqrt", "rsqrt", "sin", "exp10"])
+@pytest.mark.parametrize(
+    "name",
+    "tanh erf sigmoid exp log log1p sqrt rsqrt sin exp10 asin acos atan sinh cosh".split(),
+)
 def test_math_written_out_here_is_accurate(name: str, tmp_path: Path) -> None:
     from math import erf
 
     def make(a: Any, b: Any, tx: Any) -> Any:
         return X.BufferStore(b, getattr(X, name)(a[tx]), [tx])
 
-    low, high = (0.01, 30) if name in ("log", "sqrt", "rsqrt") else (-8, 8)
+    low, high = (0.01, 30) if name in ("log", "log1p", "sqrt", "rsqrt") else (-8, 8)
+    low, high = (-1, 1) if name in ("asin", "acos") else (low, high)
     a = np.linspace(low, high, 128, dtype=np.float32)
-    if name in ("tanh", "erf"):
+    if name in ("tanh", "erf", "log1p", "asin", "atan", "sinh"):
         a[::2] = np.logspace(-6, 0, 64, dtype=np.float32)
     b = np.zeros_like(a)
     run_hip(print_kernel(statement_in_kernel(make), HIP).text, "k", (1,), 128, [a, b], tmp_path)
@@ -92,8 +96,25 @@ def test_math_written_out_here_is_accurate(name: str, tmp_path: Path) -> None:
         "rsqrt": lambda: 1 / np.sqrt(x),
         "erf": lambda: np.vectorize(erf)(x),
         "exp10": lambda: 10**x,
+        "asin": lambda: np.arcsin(x),
+        "acos": lambda: np.arccos(x),
+        "atan": lambda: np.arctan(x),
     }.get(name, lambda: getattr(np, name)(x))()
     np.testing.assert_allclose(b, exact, rtol=2e-6, atol=1e-7 if name == "sin" else 0)
+
+
+@needs_clang
+def test_angle_of_a_point(tmp_path: Path) -> None:
+    def make(a: Any, b: Any, tx: Any) -> Any:
+        return X.BufferStore(b, X.atan2(a[tx], b[tx]), [tx])
+
+    inf = np.inf
+    y = np.array([1, 1, -1, -1, 0, -0.0, 0, -0.0, 2, -2, 1e-30, inf, inf, -inf, 1, 0], np.float32).repeat(8)
+    x = np.array([1, -1, 1, -1, 1, 1, -1, -1, 0, 0, 1e30, inf, -inf, inf, -inf, 0], np.float32).repeat(8)
+    expected = np.arctan2(y.astype(np.float64), x)
+    run_hip(print_kernel(statement_in_kernel(make), HIP).text, "k", (1,), 128, [y, x], tmp_path)
+    np.testing.assert_allclose(x, expected, rtol=1e-6, atol=1e-37)
+    np.testing.assert_array_equal(np.signbit(x), np.signbit(expected))
 
 
 @needs_clang

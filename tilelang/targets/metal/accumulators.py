@@ -38,7 +38,7 @@ def keep_matrices(func: X.PrimFunc, block_level: Iterable[int]) -> Kept:
     """Drop the changes of form that cancel, and allocate the matrices beside their registers."""
     pairs = {_registers(s).__chandle__(): _matrices(s) for s in walk(func.body) if _is(s, ENTER)}
     settle = _Settle(pairs, block_level)
-    body = settle.statement(func.body)
+    body = _settle_memory(settle.statement(func.body))
     return Kept(func.with_body(body), frozenset(settle.block_level))
 
 
@@ -93,6 +93,18 @@ class _Settle:
             self.block_level.add(new.__chandle__())
             self._made.append(new)
         return new
+
+
+def _settle_memory(stmt: Any) -> Any:
+    """A barrier before each `leave` outside loops: the scratch tile may then lie where the operands lay."""
+    if isinstance(stmt, X.SeqStmt):
+        parts = []
+        for part in stmt.seq:
+            if _is(part, LEAVE):
+                parts.append(X.Evaluate(tile_ops.call(tile_ops.SYNC, [], span=part.span), part.span))
+            parts.append(part)
+        return seq(parts)
+    return remake(stmt, _settle_memory) if isinstance(stmt, X.AttrStmt) else stmt
 
 
 def _lift(parts: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:

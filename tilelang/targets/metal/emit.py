@@ -38,6 +38,8 @@ FUNCTIONS = {
     "max": {"float32": "fmax({0}, {1})", "float16": "fmax({0}, {1})", "int": "max({0}, {1})"},
     "min": {"float32": "fmin({0}, {1})", "float16": "fmin({0}, {1})", "int": "min({0}, {1})"},
     "sigmoid": {"float32": "(1.0f / (1.0f + exp(-({0}))))"},
+    "log1p": {"float32": "@log1p"},
+    "erf": {"float32": "@erf"},
     "isnan": {"float32": "isnan({0})"},
     "abs": {"int": "abs({0})"},
     "popcount": {"int": "popcount({0})"},

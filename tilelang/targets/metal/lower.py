@@ -7,18 +7,21 @@ Accumulators change between registers and simdgroup matrices (`accumulators`).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from tvm import tirx as X
 
+from tilelang.arch.tables import limits
 from tilelang.arch.target import Target
 from tilelang.facts.reports import GeneratedSource
 from tilelang.ir import tile_ops
 from tilelang.passes.flatten import flatten
 from tilelang.passes.guard_bounds import guard_bounds
-from tilelang.passes.infer_layouts import infer_layouts
+from tilelang.passes.infer_layouts import LayoutMap, infer_layouts
 from tilelang.passes.insert_sync import insert_sync
 from tilelang.passes.plan_pipelines import plan_pipelines
-from tilelang.passes.plan_shared import plan_shared
+from tilelang.passes.plan_shared import Arena, plan_shared
 from tilelang.passes.swizzle_blocks import swizzle_blocks
 from tilelang.targets.c_printer import print_kernel
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan
@@ -32,28 +35,34 @@ from tilelang.targets.simt.lower_tile_ops import TargetOps, lower_tile_ops
 from tilelang.targets.simt.ops.reduce import lower_reduce
 
 
+@dataclass(frozen=True)
+class _Placed:
+    """The kernel for one thread, ordered by barriers, its shared memory placed."""
+
+    layouts: LayoutMap
+    func: X.PrimFunc
+    arena: Arena
+    instructions: Mapping[int, str]
+
+
 def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     """Lower a tile function for Apple GPUs, down to source text.
 
     Raises KernelError for a kernel that the target cannot run.
     """
+    tiles = guard_bounds(expand_elementwise(plan_pipelines(func, asynchronous=False).func))
     threads = math.prod(launch_extents(func)[1])
-    pipelines = plan_pipelines(func, asynchronous=False)
-    tiles = guard_bounds(expand_elementwise(pipelines.func))
-    layouts = infer_layouts(tiles, threads, gemm_layouts(target), target.name)
-    ops = TargetOps(calls={tile_ops.GEMM: GemmLowering().lower, tile_ops.REDUCE: lower_reduce})
-    per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)
-    kept = keep_matrices(per_thread.func, per_thread.block_level)
-    ordered = insert_sync(kept.func, kept.block_level, pipelines.versioned)
-    arena = plan_shared(ordered.body, layouts.shared)
-    check_shared(func, arena, target)
-    flat = flatten(swizzle_blocks(ordered), layouts.shared, free_sizes(func))
+    placed = _place(tiles, threads, target, padded=True)
+    if placed.arena.bytes > (limits(target).shared_bytes or 0):  # better bank conflicts than no kernel
+        placed = _place(tiles, threads, target, padded=False)
+    check_shared(func, placed.arena, target)
+    flat = flatten(swizzle_blocks(placed.func), placed.layouts.shared, free_sizes(func))
     body = expand(flat.func)
-    offsets = {flat.buffers[handle]: at for handle, at in arena.offsets.items()}
+    offsets = {flat.buffers[handle]: at for handle, at in placed.arena.offsets.items()}
 
-    plan = launch_plan(func, "metal", shared_bytes=arena.bytes)
+    plan = launch_plan(func, "metal", shared_bytes=placed.arena.bytes)
     printed = print_kernel(
-        body, METAL, shared_offsets=offsets, shared_bytes=arena.bytes, arguments=plan.arguments
+        body, METAL, shared_offsets=offsets, shared_bytes=placed.arena.bytes, arguments=plan.arguments
     )
     source = GeneratedSource(plan.entry, target.name, "metal", printed.text, printed.line_map)
     return LoweredKernel(
@@ -63,6 +72,15 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
         plan=plan,
         source=source,
         shared_offsets=offsets,
-        layouts=layouts.describe(),
-        instructions=dict(per_thread.instructions),
+        layouts=placed.layouts.describe(),
+        instructions=dict(placed.instructions),
     )
+
+
+def _place(tiles: X.PrimFunc, threads: int, target: Target, padded: bool) -> _Placed:
+    layouts = infer_layouts(tiles, threads, gemm_layouts(target, padded), target.name)
+    ops = TargetOps(calls={tile_ops.GEMM: GemmLowering().lower, tile_ops.REDUCE: lower_reduce})
+    per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)
+    kept = keep_matrices(per_thread.func, per_thread.block_level)
+    ordered = insert_sync(kept.func, kept.block_level, ())
+    return _Placed(layouts, ordered, plan_shared(ordered.body, layouts.shared), per_thread.instructions)

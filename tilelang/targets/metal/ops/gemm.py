@@ -46,8 +46,8 @@ class _Plan:
     b: Fragment
 
 
-def gemm_layouts(target: Target) -> Callable[[Gemm, int], GemmLayouts]:
-    """The rule for `infer_layouts`: fragments by 8×8 tiles; rows in memory padded against bank conflicts.
+def gemm_layouts(target: Target, padded: bool = True) -> Callable[[Gemm, int], GemmLayouts]:
+    """The rule for `infer_layouts`: fragments by 8×8 tiles; rows in memory `padded` against bank conflicts.
 
     No swizzle: `simdgroup_load` takes rows at one distance.
     """
@@ -61,7 +61,8 @@ def gemm_layouts(target: Target) -> Callable[[Gemm, int], GemmLayouts]:
             if operand.scope() == FRAGMENT:
                 fragments[operand.__chandle__()] = of_rank(fragment, shape)
             else:
-                shared[operand.__chandle__()] = _padded(shape, bits_of(str(operand.dtype)))
+                bits = bits_of(str(operand.dtype))
+                shared[operand.__chandle__()] = _padded(shape, bits) if padded else linear(shape, bits)
         return GemmLayouts(fragments, shared)
 
     return rule
