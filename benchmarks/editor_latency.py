@@ -92,18 +92,42 @@ def elementwise_{n}(A, B, block_M: int = 32, block_N: int = 128):
 
 REFERENCE = '''
 
-def ref_{name}(a, b):
+def ref_{name}(a, b, steps=3):
     """What {name} computes, in plain words: the reference that "run & assert" would compare it with.
 
-    The kernels of this file are as long as kernels of real attention and normalisation code, so that the
-    numbers of the benchmark say something about them.
+    a, b: tensors of the same shape. steps: how often the scale is halved.
     """
     scale = 1.0
     total = a
-    for step in range(3):
+    for step in range(steps):
         total = total + b * scale
         scale = scale / 2
     return total
+
+
+def check_{name}(make_input, sizes=((256, 256), (200, 136), (1024, 4096))):
+    """Compare {name} with its reference at several sizes."""
+    worst = 0.0
+    for rows, columns in sizes:
+        a, b = make_input(rows, columns), make_input(rows, columns)
+        expected = ref_{name}(a, b)
+        found = {name}(a, b)
+        difference = (found - expected).abs().max().item()
+        if difference > 1e-2 * expected.abs().max().item():
+            raise AssertionError(f"{name} differs by {{difference}} at {{rows}} x {{columns}}")
+        worst = max(worst, difference)
+    return worst
+
+
+def describe_{name}(rows, columns):
+    """One line for a table of results."""
+    n_bytes = 3 * rows * columns * 2
+    unit = "B"
+    for larger in ("KiB", "MiB", "GiB"):
+        if n_bytes < 1024:
+            break
+        n_bytes, unit = n_bytes / 1024, larger
+    return f"{name:24} {{rows}} x {{columns}} {{n_bytes:.1f}} {{unit}}"
 
 '''
 
@@ -119,7 +143,7 @@ def source() -> str:
         else:
             template, name = ELEMENTWISE, f"elementwise_{n}"
             step = loop + "            a[i, j] = a[i, j] * {k}.5 + b[i, j]"
-        filler = "\n".join(step.format(k=k) for k in range(34))
+        filler = "\n".join(step.format(k=k) for k in range(16))
         parts += [template.format(n=n, filler=filler), REFERENCE.format(name=name)]
     return "".join(parts)
 

@@ -54,6 +54,9 @@ class FakeCompiler:
     def module(self, path: str, text: str) -> FakeModule:
         return FakeModule(path, text)
 
+    def warm_up(self):
+        yield from ()
+
     def check_kernel(self, module: FakeModule, kernel: FakeKernel, target: str, choice) -> KernelReport:
         buffers: list[BufferFact] = []
         uses: list[Use] = []

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import textwrap
 from collections.abc import Iterable
+from functools import lru_cache
 
 from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.source import Source
@@ -66,9 +68,46 @@ class CaptureIndex:
     def _names_in(self, node: ast.stmt) -> frozenset[str]:
         known = self._uses.get(id(node))
         if known is None:
-            known = frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+            known = names_used(statement_text(self._source, node))
+            if known is None:  # cut out of its surroundings the text does not parse
+                known = frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
             self._uses[id(node)] = known
         return known
+
+
+def statement_text(source: Source, node: ast.stmt) -> str:
+    """The lines of a statement, its decorators included."""
+    decorators = getattr(node, "decorator_list", ())
+    first = min([node.lineno, *(d.lineno for d in decorators)])
+    return "\n".join(source.lines[first - 1 : node.end_lineno])
+
+
+@lru_cache(maxsize=4096)
+def names_used(text: str) -> frozenset[str] | None:
+    """All names in a statement's text; None if it does not parse on its own.
+
+    An editor asks for the whole module at every keystroke, and only one statement has changed since.
+    """
+    tree = _parsed(text)
+    return None if tree is None else frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
+
+
+@lru_cache(maxsize=4096)
+def names_called(text: str) -> frozenset[str] | None:
+    """The names that a statement's text calls, as `f(...)` or `f.compile(...)`; None if it does not parse."""
+    tree = _parsed(text)
+    if tree is None:
+        return None
+    calls = (n.func for n in ast.walk(tree) if isinstance(n, ast.Call))
+    called = (f.value if isinstance(f, ast.Attribute) else f for f in calls)
+    return frozenset(f.id for f in called if isinstance(f, ast.Name))
+
+
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(textwrap.dedent(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _contains(outer: ast.stmt, inner: ast.stmt) -> bool:

@@ -11,7 +11,7 @@ from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.python import SYNTAX_ERROR
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.discovery import Found, find_kernels
-from tilelang.frontend.kernel_key import CaptureIndex
+from tilelang.frontend.kernel_key import CaptureIndex, names_called, statement_text
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.source import Source
 from tilelang.frontend.static_environment import StaticEnvironment, run_module
@@ -122,13 +122,8 @@ class StaticModule:
         found: dict[str, list[ast.stmt]] = {}
         assert self.tree is not None
         for statement in self.tree.body:
-            names: set[str] = set()
-            for node in ast.walk(statement):
-                if isinstance(node, ast.Call):
-                    function = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-                    if isinstance(function, ast.Name):
-                        names.add(function.id)
-            for name in names:
+            # A statement of the top level always parses on its own.
+            for name in names_called(statement_text(self.source, statement)) or ():
                 found.setdefault(name, []).append(statement)
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from tilelang.diagnostics.problem import Problem
@@ -39,6 +39,10 @@ class Compiler(Protocol):
 
     def module(self, path: str, text: str) -> Module: ...
 
+    def warm_up(self) -> Iterator[None]:
+        """Do once, in steps, what would otherwise make the first answers slow."""
+        ...
+
     def check_kernel(
         self, module: Any, kernel: Any, target: str, choice: Mapping[str, str]
     ) -> KernelReport: ...
@@ -64,6 +68,16 @@ class TileLangCompiler:
     def module(self, path: str, text: str) -> Module:
         return self._module(path, text)
 
+    def warm_up(self) -> Iterator[None]:
+        module = self._module("warm_up.py", _WARM_UP)
+        yield
+        for kernel in module.kernels:
+            self._check_kernel(module, kernel, "cuda:sm_90", {})
+            yield
+            for target in ("cuda", "hip", "metal"):
+                self._generate_source("warm_up.py", _WARM_UP, kernel.qualified_name, target, {})
+                yield
+
     def check_kernel(self, module: Any, kernel: Any, target: str, choice: Mapping[str, str]) -> KernelReport:
         return self._check_kernel(module, kernel, target, choice)
 
@@ -71,6 +85,34 @@ class TileLangCompiler:
         self, path: str, text: str, kernel: str, target: str, choice: Mapping[str, str]
     ) -> GeneratedSource:
         return self._generate_source(path, text, kernel, target, choice)
+
+
+# Small, and touches most of the compiler: its modules are imported and its tables built before anybody waits.
+_WARM_UP = """
+import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit
+def warm_up(A, B):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 64), threads=128) as (bx, by):
+        a = T.alloc_shared((64, 32), T.float16)
+        b = T.alloc_shared((32, 64), T.float16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        T.clear(c)
+        for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+            T.copy(A[by * 64, k * 32], a)
+            T.copy(B[k * 32, bx * 64], b)
+            T.gemm(a, b, c)
+        for i, j in T.Parallel(64, 64):
+            c[i, j] = T.max(c[i, j], 0)
+        T.copy(c, C[by * 64, bx * 64])
+    return C
+"""
 
 
 def keep_torch_out() -> None:

@@ -41,7 +41,8 @@ class Worker:
         self._out = out
         self._memo = Memo()
         self._inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self._jobs: dict[int, tuple[str, Job]] = {}
+        # Request ids count from 1. The newest check goes first, so this is done when there is nothing else.
+        self._jobs: dict[int, tuple[str, Job]] = {0: ("warm up", compiler.warm_up())}
 
     def receive(self, message: dict[str, Any]) -> None:
         """Hand in a message; called from the reading thread."""
