@@ -11,6 +11,7 @@ from tilelang.diagnostics.rules import (
     compat,
     dtype,
     files,
+    internal,
     layout,
     order,
     performance,
@@ -20,7 +21,7 @@ from tilelang.diagnostics.rules import (
     shape,
 )
 
-_FAMILIES = (python, shape, scope, dtype, bounds, order, layout, resource, performance, compat, files)
+_FAMILIES = (python, shape, scope, dtype, bounds, order, layout, resource, performance, compat, files, internal)
 
 
 def _gather(families: tuple[ModuleType, ...]) -> Mapping[str, Rule]:

@@ -1,0 +1,14 @@
+"""What the compiler says about its own failures: never the user's mistake, never silent."""
+
+from __future__ import annotations
+
+from tilelang.diagnostics.problem import Severity
+from tilelang.diagnostics.rule import Rule
+
+INTERNAL_ERROR = Rule(
+    "internal-error",
+    "internal",
+    Severity.HINT,
+    "A check of the compiler failed on this kernel; all others were made.",
+    "the check {check} failed on this kernel and its findings are missing ({error}); please report this",
+)
