@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -180,6 +181,15 @@ def test_restart_brings_everything_back(window: Session, mistake: str) -> None:
     window.until("error from the new server", lambda: errors(window, mistake))
 
 
+def test_a_server_that_is_killed_comes_back(window: Session, mistake: str) -> None:
+    window.until("error", lambda: errors(window, mistake))
+    (before,) = window.server_processes()
+    os.kill(before, signal.SIGKILL)
+    (after,) = window.until("new server", lambda: [p for p in window.server_processes() if p != before])
+    window.until("error from the new server", lambda: errors(window, mistake))
+    assert window.server_processes() == [after]
+
+
 def test_a_server_that_cannot_start_is_explained_with_a_way_out(window: Session, mistake: str) -> None:
     window.ask("setting", name="path", value="/nowhere/tilelang-lsp")
     window.drive("wait", selector=MESSAGE, text="/nowhere/tilelang-lsp")
@@ -237,7 +247,8 @@ def test_an_untrusted_workspace_starts_nothing_of_its_own(
 def test_the_whole_scene(window: Session, quickstart: str, tmp_path: Path) -> None:
     """Lenses, hints, hover, and the preview with the lines of one statement marked, all on one screen.
 
-    TILELANG_SCREENSHOT=docs/images/vscode.png renews the picture of the README.
+    TILELANG_SCREENSHOT=docs/images/vscode.png renews the README's picture; with `-k "scene or by_its_lens"`
+    its status bar shows a run.
     """
     window.ask("execute", command="workbench.action.closeSidebar")
     window.ask(
@@ -247,7 +258,7 @@ def test_the_whole_scene(window: Session, quickstart: str, tmp_path: Path) -> No
     window.ask("cursor", path=quickstart, line=line_of(quickstart, "T.gemm("))
     window.until("linked lines", lambda: window.drive("count", selector=LINKED))
     window.drive("wait", selector=".codelens-decoration a", text="preview CUDA")
-    window.drive("point", text="B_shared")
+    window.drive("point", text="B_shared", within="T.copy(B[")
     window.drive("wait", selector=".monaco-hover .hover-contents", text="float16")
     picture = Path(os.environ.get("TILELANG_SCREENSHOT") or tmp_path / "vscode.png")
     picture.parent.mkdir(parents=True, exist_ok=True)

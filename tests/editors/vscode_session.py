@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -27,10 +26,10 @@ T = TypeVar("T")
 class Session:
     """One window of VS Code."""
 
-    def __init__(self, tester_port: int, driver: subprocess.Popen[str], log_folder: Path):
+    def __init__(self, tester_port: int, driver: subprocess.Popen[str], profile: Path):
         self._tester = f"http://127.0.0.1:{tester_port}/"
         self._driver = driver
-        self.log_folder = log_folder
+        self.profile = profile
 
     def ask(self, method: str, **params: Any) -> Any:
         """Calls a method of the tester extension. Raises AssertionError with the editor's error."""
@@ -62,14 +61,31 @@ class Session:
                 )
             time.sleep(0.1)
 
+    def server_processes(self) -> list[int]:
+        """Process ids of this window's language server."""
+        return [
+            int(process.name)
+            for process in Path("/proc").iterdir()
+            if process.name.isdigit()
+            and b"tilelang_lsp.server" in _read(process / "cmdline")
+            and str(self.profile).encode() in _read(process / "environ")
+        ]
+
     def server_log(self) -> str:
         """The end of the TileLang output channel, for failure messages."""
-        logs = sorted(self.log_folder.rglob("*TileLang.log"))
+        logs = sorted(self.profile.rglob("*TileLang.log"))
         return (
             f"output of the extension:\n{logs[-1].read_text()[-3000:]}"
             if logs
             else "the extension wrote no log"
         )
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:  # the process has ended meanwhile
+        return b""
 
 
 def _result(answer: dict[str, Any], what: str) -> Any:
@@ -120,6 +136,7 @@ def vscode(
         (user_data / place / "settings.json").write_text(json.dumps(dict(values)))
     env = dict(os.environ) | {
         "TILELANG_TESTER_PORT": str(port_file),
+        "TILELANG_TESTER_PROFILE": str(user_data),  # by which this window's processes are known
         "XDG_CONFIG_HOME": str(folder / "config"),
         "XDG_DATA_HOME": str(folder / "data"),
         **(environment or {}),
@@ -172,6 +189,8 @@ QUIET = {
     "window.commandCenter": False,
     "chat.disableAIFeatures": True,
     "editor.minimap.enabled": False,
+    "editor.stickyScroll.enabled": False,
+    "breadcrumbs.enabled": False,
     "editor.fontSize": 13,
     "files.autoSave": "off",
     "extensions.ignoreRecommendations": True,
@@ -232,10 +251,3 @@ def _end_group(process: subprocess.Popen[Any]) -> None:
             return
         except subprocess.TimeoutExpired:
             continue
-
-
-def fresh_folder(path: Path) -> Path:
-    """An empty folder in place of whatever was there."""
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
-    return path

@@ -19,10 +19,11 @@ const find = ({ selector, text }) => {
   return (text === undefined ? found : found.filter({ hasText: text })).first();
 };
 
-/** Middle of the first place where the text stands in the editor's lines, in pixels. */
-async function placeOf(text) {
-  return page.evaluate((wanted) => {
+/** Middle, in pixels, of the first place where the text stands in a line that contains `within`. */
+async function placeOf(text, within) {
+  return page.evaluate(([wanted, within]) => {
     for (const line of document.querySelectorAll('.monaco-editor .view-line')) {
+      if (!line.textContent.replaceAll('\u00a0', ' ').includes(within)) continue;
       const walker = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
       for (let node = walker.nextNode(); node; node = walker.nextNode()) {
         const at = node.data.indexOf(wanted);
@@ -35,7 +36,7 @@ async function placeOf(text) {
       }
     }
     return null;
-  }, text);
+  }, [text, within]);
 }
 
 const actions = {
@@ -44,8 +45,8 @@ const actions = {
   texts: async ({ selector }) => page.locator(selector).allInnerTexts(),
   count: async ({ selector }) => page.locator(selector).count(),
   press: async ({ key }) => page.keyboard.press(key),
-  async point({ text }) {
-    const place = await placeOf(text);
+  async point({ text, within }) {
+    const place = await placeOf(text, within ?? text);
     if (place === null) throw new Error(`${text} is not on the screen`);
     // Two steps: the editor wants to see the mouse arrive.
     await page.mouse.move(place.x - 3, place.y);
