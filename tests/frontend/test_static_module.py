@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -267,3 +268,49 @@ def test_without_values_sizes_are_missing_and_nothing_is_wrong():
     found = module(FACTORY)
     program = trace_static(found, found.kernels[0])
     assert program.missing == ("N",) and program.problems == [] and not program.complete
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "x = sorted(['mark'], key=open)",
+        "x = list(map(open, ['mark'], 'w'))",
+        "x = itertools.starmap(open, [('mark', 'w')])\nx = list(x)",
+        "x = functools.reduce(open, ['mark', 'w'])",
+        "x = functools.partial(open, 'mark', 'w')()",
+        "x = ['mark']\nx.sort(key=open)",
+        "x = max(['mark'], key=lambda p: open(p, 'w'))",
+        "x = getattr(__builtins__, 'open')('mark', 'w')",
+        "@dataclasses.dataclass\nclass C:\n    f: object = dataclasses.field(default_factory=lambda: open('mark', 'w'))\nx = C()",
+    ],
+)
+def test_no_way_round_to_a_real_function(statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    StaticModule("kernel.py", f"import dataclasses, functools, itertools\n{statement}\n")
+    assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "x = 10 ** 10 ** 10",
+        "x = 'a' * 10 ** 12",
+        "x = 1\nwhile True:\n    x = x * 2",
+        "x = [1]\nfor i in range(100):\n    x.extend(x)",
+        "x = 'a'\nfor i in range(100):\n    x = x.replace('a', 'aa')",
+        "x = '%1000000000d' % 1",
+        "x = f'{1:1000000000}'",
+        "x = list(range(10 ** 12))",
+        "x = sum(range(10 ** 12))",
+        "import itertools\nx = list(itertools.count())",
+        "import itertools\nx = list(itertools.product(range(1000), repeat=10))",
+        "def f():\n    return f()\nx = f()",
+        "x = " + "-" * 5000 + "1",
+        "x = " + "+".join(["1"] * 5000),
+    ],
+)
+def test_modules_that_never_end_or_never_fit_are_left_soon(statement: str):
+    start = time.perf_counter()
+    found = StaticModule("kernel.py", statement + "\n")
+    assert time.perf_counter() - start < 3
+    assert found.kernels == []

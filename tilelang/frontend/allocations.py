@@ -42,7 +42,9 @@ def _changing(run: Run, dim: Any) -> list[str]:
     """What in an extent is no size of the kernel: block and loop variables, elements of memory."""
     if not isinstance(dim, ir.Expr):
         return []
-    sizes = [s.var for s in run.symbols] + [p.scalar for p in run.signature.parameters.values() if p.scalar]
+    sizes = [s.var for s in run.symbols] + [
+        p.scalar for p in run.signature.parameters.values() if p.scalar is not None
+    ]
     found: list[str] = []
 
     def visit(node: ir.Var) -> None:

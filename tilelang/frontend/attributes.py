@@ -212,8 +212,8 @@ def _own_object(run: Run, node: ast.Attribute, owner: Any) -> Any:
         value = getattr(owner, node.attr, NO_VALUE)
         if value is not NO_VALUE:
             return value
-        if isinstance(owner, type):
-            return _missing(run, node, f"`{owner.__name__}`", [m.name for m in owner])
+        if isinstance(owner, enum.EnumMeta):
+            return _missing(run, node, f"`{owner.__name__}`", list(owner.__members__))
     return Unknown(f"`{node.attr}` is not known to the compiler")
 
 

@@ -89,16 +89,18 @@ def _native(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs)
         if isinstance(value, range) and len(value) > run.limits.sequence:
             return Unknown(f"more than {run.limits.sequence} elements")
         values.append(value)
-    if run.environment.static and not all(_modelled(v) for v in values):
+    given = [*values, *(a.value for a in kwargs.values())]
+    if run.environment.static and not all(is_modelled(v) for v in given):
         return Unknown(f"`{function.__name__}` of this object is not known to the compiler")
     return run.guarded_native(node, function, values, {k: a.value for k, a in kwargs.items()})
 
 
-def _modelled(value: Any) -> bool:
+def is_modelled(value: Any) -> bool:
+    """Plain values and interpreted functions: nothing that would run code of the user's when used."""
     if isinstance(value, list | tuple | set):
-        return all(_modelled(v) for v in value)
+        return all(is_modelled(v) for v in value)
     if isinstance(value, dict):
-        return all(_modelled(v) for v in value.values())
+        return all(is_modelled(v) for v in value.values())
     return isinstance(value, bool | int | float | complex | str | bytes | range | type(None) | Function)
 
 

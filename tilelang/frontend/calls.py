@@ -12,7 +12,7 @@ from tvm import ir
 from tilelang.diagnostics.rules.python import PYTHON_BOOL
 from tilelang.frontend.arguments import Argument, plain, read_arguments
 from tilelang.frontend.attributes import MUTATING, BufferMethod, PlainMethod
-from tilelang.frontend.builtin_functions import BUILTIN_FUNCTIONS, call_builtin
+from tilelang.frontend.builtin_functions import BUILTIN_FUNCTIONS, call_builtin, is_modelled
 from tilelang.frontend.classes import instantiate
 from tilelang.frontend.decorators import Decorator, PlainDecorator
 from tilelang.frontend.functions import call_function
@@ -35,6 +35,7 @@ from tilelang.ir.values import Buffer, Index, Region, Unknown
 from tilelang.language.dtypes import DType
 from tilelang.language.names import declared_name
 
+_MAX_LENGTH = 1_000_000
 Arguments = tuple[list[Argument], dict[str, Argument]]
 
 
@@ -190,9 +191,23 @@ def _plain_method(
         if unknown is not None:
             taint_all(run, owner)
             return unknown
-    if isinstance(owner, str) and any(isinstance(v, int) and v > 10_000 for v in values):
-        return Unknown("the text is too long to be made here")
+    if _grows_too_much(owner, values):
+        return Unknown("the result is too long to be made here")
+    if not all(is_modelled(v) for v in named.values()):
+        return Unknown(f"`{method.name}` with these arguments is not known to the compiler")
     return run.guarded_native(node, getattr(owner, method.name), values, named)
+
+
+def _grows_too_much(owner: Any, values: list[Any]) -> bool:
+    """Whether a method could make a text or a list of more than a million elements."""
+    if isinstance(owner, str):
+        longest = max(
+            (len(v) if isinstance(v, str) else v for v in values if isinstance(v, str | int)), default=0
+        )
+        return len(owner) * (longest + 1) > _MAX_LENGTH or longest > _MAX_LENGTH
+    if isinstance(owner, list):
+        return len(owner) + sum(len(v) for v in values if isinstance(v, list | tuple | str)) > _MAX_LENGTH
+    return False
 
 
 def _buffer_method(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,8 @@ from tilelang.ir.values import Buffer, Region, Unknown
 # Numbers and texts larger than this are no part of a kernel; computing them would stop the editor.
 _MAX_BITS = 4096
 _MAX_TEXT = 1_000_000
+_SIZED = (str, list, tuple, bytes)
+_WIDE = re.compile(r"\d{5}")
 
 
 def constant(run: Run, node: ast.Constant) -> Any:
@@ -68,7 +71,7 @@ def apply_binary(
         left = scalar(run, left, run.span(left_node))
     if isinstance(right, Buffer | Region | Late):
         right = scalar(run, right, run.span(right_node))
-    if _too_large(kind, left, right):
+    if run.environment.static and _too_large(kind, left, right):
         return Unknown("the value is too large to be computed here")
     if id(left) in run.tainted or id(right) in run.tainted:
         return Unknown("a container is changed on a path that may not be taken")
@@ -93,13 +96,20 @@ def _plain(*values: Any) -> bool:
 
 
 def _too_large(kind: type[ast.operator], a: Any, b: Any) -> bool:
-    if kind is ast.Pow and isinstance(a, int) and isinstance(b, int):
-        return abs(b) * a.bit_length() > _MAX_BITS
-    if kind is ast.LShift and isinstance(a, int) and isinstance(b, int):
-        return b > _MAX_BITS
+    """Whether the result could be too large for an editor to compute."""
+    if isinstance(a, int) and isinstance(b, int):
+        if kind is ast.Pow:
+            return abs(b) * a.bit_length() > _MAX_BITS
+        if kind is ast.LShift:
+            return b > _MAX_BITS
+        return kind is ast.Mult and a.bit_length() + b.bit_length() > _MAX_BITS
+    if kind is ast.Add and isinstance(a, _SIZED) and isinstance(b, _SIZED):
+        return len(a) + len(b) > _MAX_TEXT
+    if kind is ast.Mod and isinstance(a, str):
+        return _WIDE.search(a) is not None
     if kind is ast.Mult:
         for text, count in ((a, b), (b, a)):
-            if isinstance(text, str | list | tuple | bytes) and isinstance(count, int):
+            if isinstance(text, _SIZED) and isinstance(count, int):
                 return len(text) * count > _MAX_TEXT
     return False
 
@@ -230,10 +240,10 @@ def list_display(run: Run, node: ast.List) -> Any:
 def set_display(run: Run, node: ast.Set) -> Any:
     values = _elements(run, node.elts)
     unknown = any_unknown(values)
-    if unknown is not None:
+    if isinstance(values, Unknown) or unknown is not None:
         return unknown
     try:
-        return set(values)  # type: ignore[arg-type]
+        return set(values)
     except TypeError as error:
         return run.report(PYTHON_ERROR, run.span(node), what=f"TypeError: {error}")
 
@@ -317,8 +327,7 @@ def _comprehend(run: Run, generators: list[ast.comprehension], add: Callable[[],
 
 def _in_own_scope(run: Run, generators: list[ast.comprehension], add: Callable[[], None]) -> Unknown | None:
     saved = run.scope
-    targets = [ast.copy_location(ast.Expr(g.target), g.target) for g in generators]
-    run.scope = Scope(saved, assigned_names(run.source, targets), owner="comprehension")  # type: ignore[arg-type]
+    run.scope = Scope(saved, assigned_names(run.source, [g.target for g in generators]))
     try:
         return _comprehend(run, generators, add)
     finally:

@@ -50,7 +50,7 @@ class KernelRequest:
 def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
     """Interpret an eager kernel, or a factory and the `@T.prim_func` it returns."""
     function = request.function
-    run.kernel_span = function.source.function_span(function.node)  # type: ignore[arg-type]
+    run.kernel_span = function.source.function_span(definition(function))
     scope = new_scope(function)
     names = _parameter_names(function.node.args)
     for name in names:
@@ -79,11 +79,18 @@ def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
 
 def trace_prim_function(run: Run, request: KernelRequest) -> TileProgram:
     """Interpret a `@T.prim_func` that stands by itself, or that running Python has made."""
-    run.kernel_span = request.function.source.function_span(request.function.node)  # type: ignore[arg-type]
+    run.kernel_span = request.function.source.function_span(definition(request.function))
     stopped = _trace_prim(run, PrimFunction(request.function))
     outputs = _out_idx(run, request)
     _check_consts(run, stopped)
     return _program(run, request, "lazy", outputs, [])
+
+
+def definition(function: Function) -> ast.FunctionDef:
+    """The `def` of a kernel. Raises TypeError for a lambda, which has no body of statements."""
+    if isinstance(function.node, ast.Lambda):
+        raise TypeError("a lambda cannot be a kernel")
+    return function.node
 
 
 def _not_given(request: KernelRequest, function: Function, name: str) -> bool:
@@ -103,13 +110,15 @@ def _interpret(run: Run, function: Function, scope: Any) -> tuple[Any, bool]:
     run.source, run.scope = function.source, scope
     try:
         _signature_annotations(run, function, only_tensors=True)
-        flow = run.exec(function.node.body)  # type: ignore[arg-type]
+        flow = run.exec(definition(function).body)
     except StopInterpreting:
         return None, True
     except RecursionError:
         run.report(
-            STEP_LIMIT, function.source.name_span(function.node), what="the kernel is nested too deeply"
-        )  # type: ignore[arg-type]
+            STEP_LIMIT,
+            function.source.name_span(definition(function)),
+            what="the kernel is nested too deeply",
+        )
         run.complete = False
         return None, True
     if flow is not None and flow.kind == "raise":
@@ -164,7 +173,7 @@ def _trace_prim(run: Run, kernel: PrimFunction) -> bool:
     run.source, run.scope, run.loops, run.regions = function.source, scope, [], []
     try:
         _signature_annotations(run, function, only_tensors=False)
-        run.exec(function.node.body)  # type: ignore[arg-type]
+        run.exec(definition(function).body)
     except StopInterpreting:
         return True
     return False
@@ -227,7 +236,7 @@ def _out_idx(run: Run, request: KernelRequest) -> tuple[str, ...]:
             what = (
                 f"out_idx {number}: the kernel has {len(params)} parameters, and that is no tensor among them"
             )
-            at = run.source.name_span(request.function.node)  # type: ignore[arg-type]
+            at = run.source.name_span(definition(request.function))
             run.report(BAD_ARGUMENTS, at, callee="tilelang.jit", what=what)
             continue
         buffer = params[number].buffer
@@ -293,8 +302,8 @@ def _program(
         name=request.name,
         qualified_name=request.qualified_name,
         style=style,
-        span=function.source.function_span(function.node),  # type: ignore[arg-type]
-        name_span=function.source.name_span(function.node),  # type: ignore[arg-type]
+        span=function.source.function_span(definition(function)),
+        name_span=function.source.name_span(definition(function)),
         params=params,
         body=without_slots(run.body),
         buffers=run.buffers,

@@ -143,7 +143,7 @@ def _native_scope(function: Callable[..., Any]) -> Scope:
             cells[name] = cell.cell_contents
         except ValueError:
             continue  # not bound yet
-    names: Any = ChainMap(cells, function.__globals__, vars(builtins))
+    names: Any = ChainMap(cells, function.__globals__, dict(vars(builtins)))
     return Scope(names=names)
 
 

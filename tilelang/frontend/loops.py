@@ -262,8 +262,9 @@ def python_items(run: Run, value: Any, span: Span) -> list[Any] | Unknown:
     if isinstance(value, ClassValue) and value.is_enum:
         return [v for k, v in value.names.items() if not k.startswith("_")]
     items = []
+    elements: Any = value
     try:
-        for item in value:
+        for item in elements:
             items.append(item)
             if len(items) > run.limits.sequence:
                 return Unknown(f"more than {run.limits.sequence} elements")
@@ -391,7 +392,7 @@ def _jump(run: Run, node: ast.stmt, kind: Any) -> Flow | None:
         run.emit(Jump(kind, run.span(node)))
         return Flow("jump")
     if len(run.regions) > entry.regions:
-        what = f"`{kind}` under a condition of the kernel needs a loop of the kernel; this one runs while tracing"
+        what = f"`{kind}` under a condition of the kernel needs a loop of the kernel, which this is not"
         run.report(UNSUPPORTED_PYTHON, run.span(node), what=what)
         return None
     return Flow(kind)

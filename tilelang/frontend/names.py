@@ -154,8 +154,9 @@ def _loop_carried(run: Run, region: TracedRegion, name: str, before: Any, read_a
         span,
         related=(Related(read_at, f"`{name}` is read here, before it is rebound"),),
         name=name,
-        what=f"is read and then rebound in {region.describe()}, whose body is traced once: every iteration "
-        f"would start from the same value; keep a value that changes in `{name} = T.alloc_var(dtype, init=...)`",
+        what=f"is read and then rebound in {region.describe()}, whose body is traced once: every "
+        "iteration would start from the same value; "
+        f"keep a value that changes in `{name} = T.alloc_var(dtype, init=...)`",
     )
 
 

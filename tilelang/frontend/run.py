@@ -8,7 +8,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from tvm import ir, sym
 from tvm import tirx as X
@@ -39,25 +39,30 @@ class Environment(Protocol):
         """The value of a name that no interpreted scope binds; NO_VALUE if it does not exist, Unknown if
         it may.
         """
+        ...
 
     def global_names(self, scope: Scope) -> list[str]:
         """Names to suggest from when one is misspelt."""
+        ...
 
     def module(self, run: Run, name: str, level: int) -> Any:
         """What `import name` gives (`level` dots before it), Unknown if that is not known."""
+        ...
 
     def attribute(self, run: Run, owner: Any, name: str) -> Any:
         """`owner.name` of a value that the interpreter does not model; NO_VALUE if it does not exist."""
+        ...
 
     def call(self, run: Run, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """A call of a function that the interpreter does not model; `args` and `kwargs` are `Argument`s."""
+        ...
 
 
 @dataclass
 class Limits:
     """How far a run may go before it gives up with a hint."""
 
-    steps: int = 400_000
+    steps: int = 150_000
     depth: int = 60
     sequence: int = 100_000  # elements of a Python sequence
 
@@ -172,7 +177,7 @@ class Run:
                 return flow
         return None
 
-    def give_up(self, node: ast.AST, what: str) -> None:
+    def give_up(self, node: ast.AST, what: str) -> NoReturn:
         """Report that a limit is reached and leave the run."""
         self.report(STEP_LIMIT, self.span(node), what=what)
         self.complete = False

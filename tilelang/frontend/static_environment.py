@@ -98,6 +98,8 @@ class StaticEnvironment:
             unknown = any_unknown([*values, named])
             if unknown is not None:
                 return unknown
+            if any(callable(v) and not isinstance(v, Function) for v in (*values, *named.values())):
+                return Unknown("a function that the compiler does not run")
             if any_traced([*values, named]) or any(isinstance(v, int) and abs(v) > 10**6 for v in values):
                 return Unknown("this function is not computed by the compiler")
             return run.guarded_native(node, function, values, named)
