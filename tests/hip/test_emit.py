@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,38 +12,28 @@ from tvm import tirx as X
 
 from tests.emit.host_run import needs_clang, random_array, run_hip
 from tests.emit.thread_level import kernel, statement_in_kernel, vector_add
+from tilelang.arch.target import Target
+from tilelang.facts.reports import GeneratedSource
 from tilelang.ir.tile_ops import call, seq
 from tilelang.targets.c_printer import print_kernel
 from tilelang.targets.hip.emit import HIP
+from tilelang.targets.hip.toolchain import assembly, compile_source
+from tilelang.targets.toolchain_error import ToolchainError
 
 ARCHES = ("gfx90a", "gfx942")
 
 
-def compile_hip(text: str, arch: str, folder: Path) -> str:
+def compile_hip(text: str, arch: str) -> str:
     """The assembly that clang makes of `text`, without ROCm."""
-    path = folder / "k.hip"
-    path.write_text(text)
-    flags = [
-        "-x",
-        "hip",
-        f"--offload-arch={arch}",
-        "--cuda-device-only",
-        "-nogpulib",
-        "-nogpuinc",
-        "-O3",
-        "-Wall",
-    ]
-    done = subprocess.run(["clang-19", *flags, "-S", str(path), "-o", "-"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return assembly(GeneratedSource("k", f"hip:{arch}", "hip", text, ()), Target("hip", arch))
 
 
 @pytest.mark.toolchain
 @needs_clang
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8"])
-def test_vector_add_compiles(arch: str, dtype: str, tmp_path: Path) -> None:
-    assembly = compile_hip(print_kernel(vector_add(4096, dtype, 8), HIP).text, arch, tmp_path)
+def test_vector_add_compiles(arch: str, dtype: str) -> None:
+    assembly = compile_hip(print_kernel(vector_add(4096, dtype, 8), HIP).text, arch)
     assert "s_endpgm" in assembly
     assert "global_load_dwordx4" in assembly or dtype == "int8"
 
@@ -75,7 +64,23 @@ def test_shuffle(mask: int, tmp_path: Path) -> None:
 @needs_clang
 @pytest.mark.parametrize(
     "name",
-    "tanh erf sigmoid exp log log1p sqrt rsqrt sin exp10 asin acos atan sinh cosh".split(),
+    [
+        "tanh",
+        "erf",
+        "sigmoid",
+        "exp",
+        "log",
+        "log1p",
+        "sqrt",
+        "rsqrt",
+        "sin",
+        "exp10",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+    ],
 )
 def test_math_written_out_here_is_accurate(name: str, tmp_path: Path) -> None:
     from math import erf
@@ -150,3 +155,16 @@ def test_block_barrier_and_shared_arena(tmp_path: Path) -> None:
     x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
     run_hip(text, "k", (1,), 128, [x, y], tmp_path)
     np.testing.assert_array_equal(y, x[::-1])
+
+
+@pytest.mark.toolchain
+@needs_clang
+def test_a_code_object_is_elf_and_an_error_names_the_python_line() -> None:
+    printed = print_kernel(vector_add(), HIP)
+    source = GeneratedSource("add", "hip:gfx942", "hip", printed.text, printed.line_map)
+    assert compile_source(source, Target("hip", "gfx942")).startswith(b"\x7fELF")
+    broken = GeneratedSource(
+        "add", "hip:gfx942", "hip", printed.text.replace("] + B", "] $ B"), printed.line_map
+    )
+    with pytest.raises(ToolchainError, match="line 5 of the kernel: error"):
+        compile_source(broken, Target("hip", "gfx942"))

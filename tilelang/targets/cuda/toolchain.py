@@ -24,13 +24,10 @@ from tilelang.arch.target import Target
 from tilelang.facts.reports import GeneratedSource
 from tilelang.runtime.artifact import Artifact
 from tilelang.targets.lowered import LoweredKernel
+from tilelang.targets.toolchain_error import ToolchainError
 
 # Instructions such as wgmma exist only in the architecture-specific variant of these.
 _SPECIFIC = frozenset({90, 100, 103, 110, 120, 121})
-
-
-class ToolchainError(RuntimeError):
-    """The generated source could not be compiled, or there is nothing to compile it with."""
 
 
 @dataclass(frozen=True)

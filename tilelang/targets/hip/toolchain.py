@@ -1,0 +1,100 @@
+"""HIP C++ to an AMD code object, by any clang with the AMDGPU backend; ROCm itself is not needed.
+
+Looked for in this order: ROCm's own clang, then clang-NN of the distribution from the newest on, then clang.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tilelang.arch.target import Target
+from tilelang.facts.reports import GeneratedSource
+from tilelang.runtime.artifact import Artifact
+from tilelang.targets.lowered import LoweredKernel
+from tilelang.targets.toolchain_error import ToolchainError
+
+# Device libraries and headers are left out: the source declares what it uses.
+FLAGS = (
+    "-x",
+    "hip",
+    "--cuda-device-only",
+    "--no-gpu-bundle-output",
+    "-nogpulib",
+    "-nogpuinc",
+    "-O3",
+    "-std=c++17",
+)
+_CANDIDATES = ("/opt/rocm/llvm/bin/clang", "amdclang", *(f"clang-{n}" for n in range(22, 16, -1)), "clang")
+
+
+def build(lowered: LoweredKernel) -> Artifact:
+    """Compile for the target's architecture. Raises ToolchainError that names the Python lines."""
+    return Artifact(
+        name=lowered.name,
+        target=lowered.target.name,
+        plan=lowered.plan,
+        source=lowered.source.text,
+        language=lowered.source.language,
+        line_map=lowered.source.line_map,
+        binary=compile_source(lowered.source, lowered.target),
+        binary_format="hsaco",
+    )
+
+
+def compile_source(source: GeneratedSource, target: Target) -> bytes:
+    """The code object (ELF) of `source`. Raises ToolchainError."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.o"
+        _clang(source, target, ("-c",), path)
+        return path.read_bytes()
+
+
+def assembly(source: GeneratedSource, target: Target) -> str:
+    """The assembly of `source`, with its register and LDS counts. Raises ToolchainError."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.s"
+        _clang(source, target, ("-S",), path)
+        return path.read_text()
+
+
+def _clang(source: GeneratedSource, target: Target, kind: tuple[str, ...], output: Path) -> None:
+    compiler = clang()
+    if compiler is None:
+        raise ToolchainError(
+            "no clang with the AMDGPU backend found: install ROCm, or the packages clang-19 and lld-19"
+        )
+    path = output.with_suffix(".hip")
+    path.write_text(source.text)
+    command = [compiler, *FLAGS, f"--offload-arch={target.arch}", *kind, str(path), "-o", str(output)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise ToolchainError(_at_python_lines(source, done.stderr, f"{compiler} for {target.arch}"))
+
+
+@functools.cache
+def clang() -> str | None:
+    """The first compiler of the list that is there and knows AMDGPU."""
+    for name in _CANDIDATES:
+        path = shutil.which(name)
+        if path is None:
+            continue
+        done = subprocess.run([path, "--print-targets"], capture_output=True, text=True, timeout=30)
+        if "amdgcn" in done.stdout:
+            return path
+    return None
+
+
+def _at_python_lines(source: GeneratedSource, log: str, compiler: str) -> str:
+    """The compiler's errors, each with the Python line that its line of the source came from."""
+    lines = [f"{compiler} refused the source of {source.kernel}:"]
+    for match in re.finditer(r"kernel\.hip:(\d+):\d+: (error: .*)", log):
+        number = int(match.group(1))
+        line = source.line_map[number - 1] if number <= len(source.line_map) else 0
+        place = f"line {line} of the kernel" if line else f"line {number} of the generated source"
+        lines.append(f"  {place}: {match.group(2)}")
+    return "\n".join(lines) if len(lines) > 1 else f"{lines[0]}\n{log}"

@@ -1,0 +1,18 @@
+"""Metal source as an artifact: the operating system compiles it when it is launched."""
+
+from __future__ import annotations
+
+from tilelang.runtime.artifact import Artifact
+from tilelang.targets.lowered import LoweredKernel
+
+
+def build(lowered: LoweredKernel) -> Artifact:
+    """The artifact of `lowered`: its source, which `torch.mps.compile_shader` takes, and its plan."""
+    return Artifact(
+        name=lowered.name,
+        target=lowered.target.name,
+        plan=lowered.plan,
+        source=lowered.source.text,
+        language=lowered.source.language,
+        line_map=lowered.source.line_map,
+    )
