@@ -47,8 +47,10 @@ FUNCTIONS = {
     "sigmoid": {"float32": "(1.0f / (1.0f + __builtin_expf(-({0}))))"},
     "tan": {"float32": "(__builtin_sinf({0}) / __builtin_cosf({0}))"},
     "pow": {"float32": "@power"},
-    "tanh": {"float32": "@tanh"},
-    "erf": {"float32": "@erf"},
+    **{
+        name: {"float32": f"@{name}"}
+        for name in ("tanh", "erf", "log1p", "asin", "acos", "atan", "atan2", "sinh", "cosh")
+    },
     "abs": {"int": "__builtin_abs({0})"},
     "isnan": floats("__builtin_isnan({0})", "__builtin_isnan({0})"),
     "popcount": {"int": "__builtin_popcount({0})"},
