@@ -1,0 +1,1 @@
+"""The language server for TileLang kernels, and the processes that it starts."""

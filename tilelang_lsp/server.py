@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
-import importlib.metadata
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,6 +14,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 
+from tilelang import PACKAGE_VERSION
 from tilelang.diagnostics.problem import Edit
 from tilelang.diagnostics.span import Span
 from tilelang.facts.reports import RunResult
@@ -50,7 +50,7 @@ class TileLangServer(LanguageServer):
 
     def __init__(self, analysis_command: Sequence[str] = ANALYSIS_COMMAND) -> None:
         # The reader of stdin occupies one thread of the pool for good; nothing else uses it.
-        super().__init__("tilelang-lsp", _version(), protocol_cls=TileLangProtocol, max_workers=2)
+        super().__init__("tilelang-lsp", PACKAGE_VERSION, protocol_cls=TileLangProtocol, max_workers=2)
         self.analysis = AnalysisClient(analysis_command)
         self._told_unavailable = False
         _register_lifecycle(self)
@@ -434,20 +434,13 @@ async def _run(server: TileLangServer, file: OpenFile, kernel: str) -> RunResult
         return task.result()
 
 
-def _version() -> str:
-    try:
-        return importlib.metadata.version("tilelang-lsp")
-    except importlib.metadata.PackageNotFoundError:
-        return "0 (not installed)"
-
-
 def main(arguments: Sequence[str] | None = None, analysis_command: Sequence[str] = ANALYSIS_COMMAND) -> None:
     """The command `tilelang-lsp`."""
     parser = argparse.ArgumentParser("tilelang-lsp", description="Language server for TileLang kernels.")
     parser.add_argument("--tcp", action="store_true", help="listen on a port instead of stdio, for debugging")
     parser.add_argument("--port", type=int, default=2087, help="port on the loopback interface (2087)")
     parser.add_argument("--stdio", action="store_true", help="the default; editors like to say it")
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=PACKAGE_VERSION)
     options = parser.parse_args(arguments)
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import tree_sitter_python
 from tree_sitter import Language, Node, Parser, Point, Tree
 
 
 @lru_cache(maxsize=1)
 def python_language() -> Language:
+    import tree_sitter_python  # late: it imports importlib.resources, and `initialize` must be answered first
+
     return Language(tree_sitter_python.language())
 
 

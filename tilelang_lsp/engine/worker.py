@@ -6,7 +6,6 @@ or runs anything of the user's; the compiler's static frontend reads source only
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import queue
 import sys
@@ -177,7 +176,7 @@ def serve(make_compiler: Any = TileLangCompiler) -> None:
         return
     worker = Worker(compiler, out)
     seconds = time.perf_counter() - started
-    out.write(encode_frame({"event": "ready", "pid": os.getpid(), "seconds": seconds, "version": _version()}))
+    out.write(encode_frame({"event": "ready", "pid": os.getpid(), "seconds": seconds}))
     out.flush()
     threading.Thread(target=_read, args=(worker, sys.stdin.buffer), daemon=True).start()
     worker.serve_forever()
@@ -187,13 +186,6 @@ def _read(worker: Worker, stream: BinaryIO) -> None:
     while (message := read_frame(stream)) is not None:
         worker.receive(message)
     os._exit(0)  # the server is gone; whatever is being computed is for nobody
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("tilelang-lsp")
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
 
 
 if __name__ == "__main__":
