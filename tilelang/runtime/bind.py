@@ -8,6 +8,8 @@ expected (and where from), what was found.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,10 +52,19 @@ class BoundCall:
 
     @property
     def blocks(self) -> int:
-        total = 1
-        for extent in self.grid:
-            total *= extent
-        return total
+        """How many blocks run."""
+        return math.prod(self.grid)
+
+    @functools.cached_property
+    def launch_grid(self) -> tuple[int, int, int]:
+        """The grid with all three extents."""
+        x, y, z = (*self.grid, 1, 1)[:3]
+        return x, y, z
+
+    @functools.cached_property
+    def device_index(self) -> int:
+        """The number of the device: 1 for `cuda:1`."""
+        return int(self.device.partition(":")[2] or 0)
 
 
 class Binder:

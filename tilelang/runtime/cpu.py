@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from tilelang.runtime.artifact import Artifact
+from tilelang.runtime.bind import BoundCall
+from tilelang.runtime.tensors import is_torch, view
 
 _ALIGNMENT = 64  # bytes, of scratch memory
 _WORTH_WAKING = 200e-6  # seconds of work; handing it to a thread costs about half of that
@@ -40,11 +42,13 @@ class CpuFunction:
         self._name = artifact.name
         self._scratch = threading.local()
 
-    def launch(self, arguments: Sequence[Any], blocks: int, workspace: tuple[int, ...]) -> None:
-        """Run `blocks` blocks; `arguments` are pointers (as ctypes.c_void_p) and numbers in the plan's order.
+    def launch(self, values: Sequence[Any], sizes: Sequence[int], bound: BoundCall) -> None:
+        """Run all blocks. `values` are tensors and scalars in the plan's order.
 
         The first blocks run here and are timed; other threads are woken only if the rest is worth it.
         """
+        arguments = [*map(_argument, values), *sizes]
+        blocks, workspace = bound.blocks, bound.workspace
         threads = min(thread_count(), blocks)
         head = max(blocks // (8 * threads), 1) if threads > 1 else blocks
         started = time.perf_counter()
@@ -81,6 +85,14 @@ class CpuFunction:
             held = (sizes, memory, tuple(ctypes.c_void_p(base + s) for s in starts))
             self._scratch.held = held
         return held[2]
+
+
+def _argument(value: Any) -> Any:
+    """The address of a tensor's data, a scalar as it is."""
+    if is_torch(value):
+        return ctypes.c_void_p(value.data_ptr())
+    found = view(value)
+    return value if found is None else ctypes.c_void_p(found.pointer)
 
 
 def thread_count() -> int:

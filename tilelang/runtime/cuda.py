@@ -1,4 +1,5 @@
-"""Launches CUDA kernels on torch tensors: loads the cubin, packs the arguments, uses torch's current stream."""
+"""Launches CUDA kernels on torch tensors: loads the cubin, packs the arguments, uses torch's current stream.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilelang.runtime.artifact import Artifact
+from tilelang.runtime.bind import BoundCall
 from tilelang.runtime.driver import CudaError, driver
 from tilelang.runtime.plan import ScalarParam
 
@@ -42,17 +44,17 @@ class CudaFunction:
         self._pack = _packer(plan.params, len(plan.arguments) - len(plan.params))
         self._stream = _current_stream()
 
-    def launch(self, values: Sequence[Any], sizes: Sequence[int], grid: tuple[int, ...], device: str) -> None:
-        """Queue the kernel on torch's current stream of `device`. `values` are tensors and scalars, then
-        sizes.
+    def launch(self, values: Sequence[Any], sizes: Sequence[int], bound: BoundCall) -> None:
+        """Queue the kernel on torch's current stream of the tensors' device.
 
-        Raises CudaError in words; errors of the running kernel appear at the next synchronisation.
+        values: tensors and scalars in the plan's order. Raises CudaError in words; errors of the running
+        kernel appear at the next synchronisation.
         """
-        number = int(device.partition(":")[2] or 0)
+        number = bound.device_index
         if number not in self._ready:
             self._prepare(number)
         holders, pointers = self._pack(values, sizes)
-        x, y, z = (*grid, 1, 1)[:3]
+        x, y, z = bound.launch_grid
         status = self._call(x, y, z, number, pointers)
         if self._driver.lacks_context(status) or (status and _current_device() != number):
             self._driver.make_current(number)

@@ -1,18 +1,32 @@
-"""A loaded kernel that can be called: arguments are checked, outputs allocated, blocks launched."""
+"""A loaded kernel that can be called: arguments are checked, outputs allocated, blocks launched.
+
+What follows from shapes alone is worked out once per signature (shapes, strides, dtypes, devices) and
+remembered; a call with a known signature only allocates, packs pointers and launches.
+"""
 
 from __future__ import annotations
 
-import ctypes
 from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.bind import ArgumentError, Binder, BoundCall
-from tilelang.runtime.plan import ScalarParam
-from tilelang.runtime.tensors import empty, is_torch, view
+from tilelang.runtime.plan import LaunchPlan
+from tilelang.runtime.tensors import is_torch, maker, view
 
-# Remembered argument signatures; a call with known shapes skips the checks that depend on them alone.
-_REMEMBERED = 64
+_REMEMBERED = 64  # signatures
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A signature whose checks have passed."""
+
+    bound: BoundCall
+    make: tuple[Callable[[], Any], ...]  # one per output
+    sizes: tuple[int, ...]  # in the order of the device function's arguments
+    blocks: int
 
 
 class LoadedKernel:
@@ -23,9 +37,8 @@ class LoadedKernel:
         self.plan = artifact.plan
         self._binder = Binder(artifact.plan)
         self._function: Any = None
-        self._known: OrderedDict[Any, BoundCall] = OrderedDict()
-        self._outputs = set(artifact.plan.outputs)
-        self._is_scalar = tuple(isinstance(p, ScalarParam) for p in self._binder.inputs)
+        self._known: OrderedDict[Any, _Known] = OrderedDict()
+        self._order = _order(artifact.plan)
         self._symbols = artifact.plan.arguments[len(artifact.plan.params) :]
 
     def __call__(self, *args: Any) -> Any:
@@ -33,74 +46,69 @@ class LoadedKernel:
 
         Raises ArgumentError for arguments that do not fit.
         """
-        bound = self._bind(args)
-        like = next((a for a, s in zip(args, self._is_scalar, strict=True) if not s), None)
-        results = [empty(dtype, shape, bound.device, like) for dtype, shape in bound.outputs]
-        if bound.blocks:
-            self._launch(self._merge(args, results), bound)
-        return results[0] if len(results) == 1 else tuple(results) or None
+        known = self._check(args)
+        results = [make() for make in known.make]
+        if known.blocks:
+            if self._function is None:
+                self.load()
+            values = [results[i] if is_output else args[i] for is_output, i in self._order]
+            self._function.launch(values, known.sizes, known.bound)
+        if len(results) == 1:
+            return results[0]
+        return tuple(results) if results else None
 
     def load(self) -> None:
         """Load the device function now; a call does it by itself."""
         if self._function is None:
-            self._function = self._load()
+            self._function = _load(self.artifact)
 
-    def _bind(self, args: tuple[Any, ...]) -> BoundCall:
+    def _check(self, args: tuple[Any, ...]) -> _Known:
         try:
-            key = tuple(_signature(a) for a in args)
-            bound = self._known.get(key)
-        except TypeError:  # an argument that is no tensor and no number: let the checks name it
-            return self._binder.bind(args)
-        if bound is None:
-            bound = self._binder.bind(args)
-            self._known[key] = bound
+            key = tuple([_signature(a) for a in args])
+            known = self._known.get(key)
+        except TypeError:  # an argument that is neither tensor nor number: the checks name it
+            return self._prepare(args)
+        if known is None:
+            known = self._prepare(args)
+            self._known[key] = known
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-        return bound
+        return known
 
-    def _merge(self, args: tuple[Any, ...], results: list[Any]) -> list[Any]:
-        """All parameters in call order."""
-        inputs, outputs = iter(args), iter(results)
-        return [next(outputs) if i in self._outputs else next(inputs) for i in range(len(self.plan.params))]
+    def _prepare(self, args: tuple[Any, ...]) -> _Known:
+        bound = self._binder.bind(args)
+        like = next((a for a in args if view(a) is not None), None)
+        make = tuple(maker(dtype, shape, bound.device, like) for dtype, shape in bound.outputs)
+        return _Known(bound, make, tuple(bound.sizes[s] for s in self._symbols), bound.blocks)
 
-    def _launch(self, values: list[Any], bound: BoundCall) -> None:
-        self.load()
-        sizes = [bound.sizes[s] for s in self._symbols]
-        if self.plan.kind == "cpu":
-            self._function.launch([*map(_cpu_argument, values), *sizes], bound.blocks, bound.workspace)
-        else:
-            self._function.launch(values, sizes, bound.grid, bound.device)
 
-    def _load(self) -> Any:
-        if self.plan.kind == "cpu":
-            from tilelang.runtime.cpu import CpuFunction
+def _order(plan: LaunchPlan) -> list[tuple[bool, int]]:
+    """For each parameter whether it is an output, and its number among the outputs or the inputs."""
+    outputs = list(plan.outputs)
+    inputs = [i for i in range(len(plan.params)) if i not in outputs]
+    return [(i in outputs, (outputs if i in outputs else inputs).index(i)) for i in range(len(plan.params))]
 
-            return CpuFunction(self.artifact)
-        if self.plan.kind == "cuda":
-            from tilelang.runtime.cuda import CudaFunction
 
-            return CudaFunction(self.artifact)
-        raise ArgumentError(
-            f"{self.artifact.name} was compiled for {self.artifact.target}: its source was generated, "
-            "but this runtime cannot launch it"
-        )
+def _load(artifact: Artifact) -> Any:
+    if artifact.plan.kind == "cpu":
+        from tilelang.runtime.cpu import CpuFunction
+
+        return CpuFunction(artifact)
+    if artifact.plan.kind == "cuda":
+        from tilelang.runtime.cuda import CudaFunction
+
+        return CudaFunction(artifact)
+    raise ArgumentError(
+        f"{artifact.name} was compiled for {artifact.target}: its source was generated, "
+        "but this runtime cannot launch it"
+    )
 
 
 def _signature(value: Any) -> Any:
     """What of an argument the checks look at."""
     if is_torch(value):
-        return value.shape, value.dtype, value.device, value.stride()
+        return value.shape, value.stride(), value.dtype, value.device
     found = view(value)
     if found is not None:
-        return found.shape, found.dtype, found.device, found.strides
+        return found.shape, found.strides, found.dtype, found.device
     return type(value), value
-
-
-def _cpu_argument(value: Any) -> Any:
-    if is_torch(value):
-        return ctypes.c_void_p(value.data_ptr())
-    found = view(value)
-    return value if found is None else ctypes.c_void_p(found.pointer)
-
-
-__all__ = ["ArgumentError", "LoadedKernel"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +20,8 @@ _TOLERATED = (
 
 @dataclass(frozen=True)
 class TensorView:
-    """An argument as the checks see it; strides in elements, `device` as torch writes it (`cpu`, `cuda:0`)."""
+    """An argument as the checks see it; strides in elements, `device` as torch writes it (`cpu`, `cuda:0`).
+    """
 
     dtype: str
     shape: tuple[int, ...]
@@ -64,13 +67,13 @@ def torch_dtype(name: str) -> Any:
     return found
 
 
-def empty(dtype: str, shape: tuple[int, ...], device: str, like: Any) -> Any:
-    """A fresh output tensor: a numpy array if the inputs are (`like`), a torch tensor otherwise."""
+def maker(dtype: str, shape: tuple[int, ...], device: str, like: Any) -> Callable[[], Any]:
+    """What makes fresh output tensors: numpy arrays if the inputs are (`like`), torch tensors otherwise."""
     if isinstance(like, np.ndarray):
-        return np.empty(shape, _numpy_dtype(dtype))
+        return functools.partial(np.empty, shape, _numpy_dtype(dtype))
     import torch
 
-    return torch.empty(shape, dtype=torch_dtype(dtype), device=device)
+    return functools.partial(torch.empty, shape, dtype=torch_dtype(dtype), device=torch.device(device))
 
 
 def _numpy_dtype(name: str) -> np.dtype:
