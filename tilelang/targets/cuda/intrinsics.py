@@ -45,13 +45,14 @@ def _ldmatrix(count: int, transposed: bool) -> Intrinsic:
     """PTX ISA 9.7.15.5.15: `count` 8x8 matrices of 16-bit elements; lane 8 i + r gives the address of row r
     of matrix i."""
     name = f"ldmatrix_x{count}{'_trans' if transposed else ''}"
+    instruction = f"ldmatrix.sync.aligned.m8n8.x{count}{'.trans' if transposed else ''}.shared.b16"
     outputs = ", ".join(f'"=r"(r[{k}])' for k in range(count))
     registers = ", ".join(f"%{k}" for k in range(count))
     return Intrinsic(
         f"""void {name}(void* dst, const void* src) {{
   unsigned* r = static_cast<unsigned*>(dst);
-  asm volatile("ldmatrix.sync.aligned.m8n8.x{count}{".trans" if transposed else ""}.shared.b16
-               {{{registers}}}, [%{count}];" : {outputs}
+  asm volatile("{instruction} {{{registers}}}, [%{count}];"
+               : {outputs}
                : "r"(shared_address(src)) : "memory");
 }}""",
         requires=("shared_address",),
