@@ -11,7 +11,7 @@ expects one problem of that severity and rule whose message contains the text, a
 
 expects that text among what the compiler knows about the buffers, operations and loops of the line.
 Matching is two-way: every problem must be expected. ```` ```python target=hip:gfx942 ```` checks for
-another target than cuda:sm_90.
+another target than cuda:sm_90; ```` ```python lower ```` also lowers the kernels that have no errors.
 """
 
 from __future__ import annotations
@@ -21,8 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilelang.analysis.check import check_source
+from tilelang.arch.target import parse_target
+from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem
 from tilelang.facts.reports import FileReport
+from tilelang.frontend.specialise import trace_static
+from tilelang.frontend.static_module import StaticModule
+from tilelang.jit.compiling import prim_func_of
+from tilelang.targets import driver
 
 PRELUDE = "import tilelang\nimport tilelang.language as T\n\n"
 _FENCE = re.compile(r"^```python([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -61,6 +67,7 @@ class Fence:
     text: str
     offset: int
     target: str = "cuda:sm_90"
+    lower: bool = False
     expected: tuple[Expected, ...] = ()
     reveals: tuple[tuple[int, str], ...] = ()
 
@@ -75,6 +82,8 @@ def disagreements(fence: Fence) -> list[str]:
     """What is missing, what is too much, what is revealed otherwise; empty if all is as the page says."""
     report = check_source(str(fence.page), fence.text, fence.target)
     left = report.all_problems()
+    if fence.lower:
+        left += problems_of_lowering(fence)
     found = []
     for wanted in fence.expected:
         match = next((p for p in left if wanted.fits(p)), None)
@@ -89,6 +98,18 @@ def disagreements(fence: Fence) -> list[str]:
         known = known_on_line(report, line)
         if not any(text in k for k in known):
             found.append(f"{_at(fence, line)}: expected to reveal {text!r}, known is {known}")
+    return found
+
+
+def problems_of_lowering(fence: Fence) -> list[Problem]:
+    """What only lowering finds, for the kernels of a fence that have no errors."""
+    target, found = parse_target(fence.target), []
+    module = StaticModule(str(fence.page), fence.text)
+    for kernel in module.kernels:
+        try:
+            driver.lower(prim_func_of(trace_static(module, kernel), target, fence.text), target)
+        except KernelError as error:
+            found += error.problems
     return found
 
 
@@ -123,8 +144,15 @@ def _fence(page: Path, text: str, match: re.Match[str]) -> Fence:
     for number, line in enumerate(module.split("\n"), start=1):
         expected += [Expected(number, *m.groups()) for m in _EXPECTED.finditer(line)]
         reveals += [(number, m.group(1)) for m in _REVEAL.finditer(line)]
-    offset = first - prelude.count("\n")
-    return Fence(page, module, offset, options.get("target", "cuda:sm_90"), tuple(expected), tuple(reveals))
+    return Fence(
+        page,
+        module,
+        first - prelude.count("\n"),
+        options.get("target", "cuda:sm_90"),
+        "lower" in match.group(1).split(),
+        tuple(expected),
+        tuple(reveals),
+    )
 
 
 def _at(fence: Fence, line: int) -> str:

@@ -11,8 +11,8 @@ from tilelang.diagnostics.registry import RULES
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs" / "rules"
-# Rules about files as a whole, which no module in a page can show; tests/cli holds them.
-NOT_IN_A_MODULE = {"unreadable-file"}
+# No module in a page can show these; tests/cli and tests/analysis hold them.
+NOT_IN_A_MODULE = {"unreadable-file", "internal-error"}
 
 
 def pages(folder: Path) -> list[Path]:

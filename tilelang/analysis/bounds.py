@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tilelang.analysis.affine import affine
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.bounds import (
@@ -51,24 +52,21 @@ def _region(subject: Subject, record: OpRecord, access: RegionAccess) -> Iterato
         size = region.buffer.shape[dim]
         if any(isinstance(v, Unknown) for v in (start, extent, size)) or _plainly_inside(start, extent, size):
             continue
-        span = region.indices[dim].span if region.indices is not None else region.span
-        fields = {"buffer": region.buffer.name, "dim": dim, "size": show(size)}
         if region.buffer.scope == "global":
-            if _never_inside(subject, start, size, context):
-                end = show(subject.prover.simplify(add(start, extent)))
-                problem = SLICE_NEVER_IN_BOUNDS.at(
-                    span, related=declared(region.buffer), start=show(start), end=end, **fields
-                )
-                yield soften(problem, context)
-            continue
-        at_fault = _outside(subject, start, extent, size, context)
+            rule = SLICE_NEVER_IN_BOUNDS
+            at_fault = start if _never_inside(subject, start, size, context) else None
+        else:
+            rule = SLICE_OUT_OF_BOUNDS
+            at_fault = _outside(subject, start, extent, size, context)
         if at_fault is not None:
-            problem = SLICE_OUT_OF_BOUNDS.at(
-                span,
+            problem = rule.at(
+                region.indices[dim].span if region.indices is not None else region.span,
                 related=declared(region.buffer),
+                buffer=region.buffer.name,
+                dim=dim,
+                size=show(size),
                 start=show(at_fault),
-                end=show(subject.prover.simplify(at_fault + extent)),
-                **fields,
+                end=show(subject.prover.simplify(add(at_fault, extent))),
             )
             yield soften(problem, context)
 
@@ -77,16 +75,22 @@ def _element(subject: Subject, access: Access, dim: int, index: Index) -> Iterat
     start, size, buffer = index.start, access.buffer.shape[dim], access.buffer
     if isinstance(start, Unknown) or isinstance(size, Unknown) or _plainly_inside(start, 1, size):
         return
-    fields = {"index": show(start), "buffer": buffer.name, "dim": dim, "size": show(size)}
     if buffer.scope == "global":
-        if _never_inside(subject, start, size, access.context):
-            problem = INDEX_NEVER_IN_BOUNDS.at(index.span, related=declared(buffer), **fields)
-            yield soften(problem, access.context)
-        return
-    at_fault = _outside(subject, start, 1, size, access.context)
-    if at_fault is not None:
+        rule = INDEX_NEVER_IN_BOUNDS
+        at_fault = start if _never_inside(subject, start, size, access.context) else None
+    else:
         rule = INDEX_CONSTANT_OUT_OF_BOUNDS if as_int(start) is not None else INDEX_OUT_OF_BOUNDS
-        problem = rule.at(index.span, related=declared(buffer), reached=show(at_fault), **fields)
+        at_fault = _outside(subject, start, 1, size, access.context)
+    if at_fault is not None:
+        problem = rule.at(
+            index.span,
+            related=declared(buffer),
+            index=show(start),
+            buffer=buffer.name,
+            dim=dim,
+            size=show(size),
+            reached=show(at_fault),
+        )
         yield soften(problem, access.context)
 
 
@@ -96,8 +100,39 @@ def _plainly_inside(start: Value, extent: Value, size: Value) -> bool:
     return a is not None and n is not None and d is not None and a >= 0 and a + n <= d
 
 
+def _always_inside(subject: Subject, start: Value, extent: Value, size: Value) -> bool:
+    """The common case of affine starts with constant ranges, by interval arithmetic on plain numbers."""
+    form, n, d = affine(start), as_int(extent), as_int(size)
+    if form is None or n is None or d is None:
+        return False
+    low = high = form.constant
+    for var, coefficient in form.terms.items():
+        first, count = (as_int(v) for v in subject.ranges.get(var, (None, None)))
+        if first is None or count is None:
+            return False
+        ends = coefficient * first, coefficient * (first + count - 1)
+        low, high = low + min(ends), high + max(ends)
+    return low >= 0 and high + n <= d
+
+
+def _first(subject: Subject, start: Value) -> int | None:
+    """The start in the first iteration of everything, if that is a number."""
+    form = affine(start)
+    if form is None:
+        return as_int(subject.prover.at_first(start, subject.ranges))
+    value = form.constant
+    for var, coefficient in form.terms.items():
+        first = as_int(subject.ranges[var][0]) if var in subject.ranges else None
+        if first is None:
+            return None
+        value += coefficient * first
+    return value
+
+
 def _outside(subject: Subject, start: Value, extent: Value, size: Value, context: Context) -> Value | None:
     """A start that some iteration really has and with which [start, start + extent) leaves the dimension."""
+    if _always_inside(subject, start, extent, size):
+        return None
     varying: Varying | None = {} if as_int(start) is not None else subject.surely_runs(context)
     if varying is None:
         return None
@@ -113,8 +148,7 @@ def _never_inside(subject: Subject, start: Value, size: Value, context: Context)
     if context.guards:
         return False
     prover = subject.prover
-    first = prover.at_first(start, subject.ranges)
-    low, limit = as_int(first), as_int(size)
+    low, limit = _first(subject, start), as_int(size)
     if low is not None and ((limit is not None and 0 <= low < limit) or (limit is None and low == 0)):
         return False  # the first iteration of everything is inside
     return prover.at_least(start, size) is True or prover.less(start, 0) is True

@@ -40,10 +40,11 @@ def check(subject: Subject) -> Iterator[Problem]:
         return
     regions: dict[tuple[Loop, Buffer], list[_Seen]] = {}
     told: set[tuple[str, int]] = set()  # `f[i, i] = f[i, i] + 1` is one mistake
+    everywhere = _replicated(subject)
     for access in subject.program.accesses:
         variables = access.context.parallel_vars()
         indices = tuple(i.start for i in access.indices)
-        if access.buffer.scope != "local.fragment" or not variables:
+        if access.buffer.scope != "local.fragment" or not variables or access.buffer.storage in everywhere:
             continue
         if len(indices) != len(access.buffer.shape) or any(isinstance(i, Unknown) for i in indices):
             continue
@@ -60,6 +61,21 @@ def check(subject: Subject) -> Iterator[Problem]:
         yield from _two_forms(subject, together)
 
 
+def _replicated(subject: Subject) -> set[Buffer]:
+    """Fragments that every thread holds whole, because they are touched outside `T.Parallel`, or at a fixed
+    element inside: then each element is at hand wherever it is read.
+    """
+    return {
+        access.buffer.storage
+        for access in subject.program.accesses
+        if access.buffer.scope == "local.fragment"
+        and (
+            not access.context.parallel_vars()
+            or (access.mode == "read" and all(as_int(i.start) is not None for i in access.indices))
+        )
+    }
+
+
 def _alone(subject: Subject, seen: _Seen) -> Problem | None:
     access = seen.access
     fields = {"access": _text(access), "target": subject.target}
@@ -71,6 +87,8 @@ def _alone(subject: Subject, seen: _Seen) -> Problem | None:
         return FRAGMENT_DIAGONAL.at(access.span, related=declared(access.buffer), var=twice.name, **fields)
     for index in seen.indices:
         var = _shifted(subject, index, seen)
+        if var is None:
+            var = _reversed(subject, index, seen)
         if var is not None:
             return FRAGMENT_CROSS_THREAD.at(
                 access.span, related=declared(access.buffer), var=var.name, **fields
@@ -96,6 +114,16 @@ def _shifted(subject: Subject, index: Value, seen: _Seen) -> ir.Var | None:
     if wraps and (modulus is None or extent > modulus):
         return None
     return var if _offset_overlaps(subject, form, var, extent, seen) else None
+
+
+def _reversed(subject: Subject, index: Value, seen: _Seen) -> ir.Var | None:
+    """The parallel variable that an index runs against: `n - 1 - i`."""
+    form = affine(index)
+    if form is None or len(form.terms) != 1:
+        return None
+    (var,) = form.variables
+    is_parallel = any(var.same_as(p) for p in seen.variables)
+    return var if is_parallel and form.coefficient(var) == -1 and _at_least_two(subject, var) else None
 
 
 def _offset_overlaps(subject: Subject, form: Affine, var: ir.Var, extent: int, seen: _Seen) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem
-from tilelang.diagnostics.rules.order import PARALLEL_REDUCTION_RACE
+from tilelang.diagnostics.rules.order import PARALLEL_REDUCTION_RACE, PARALLEL_WRITE_RACE
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Store, walk
 from tilelang.ir.values import Unknown, Value, as_int, show
@@ -24,15 +24,17 @@ def check(subject: Subject) -> Iterator[Problem]:
         if node.context.guards or any(isinstance(v, Unknown) for v in (node.value, *node.indices)):
             continue
         racing = _unused_parallel(subject, node)
-        if racing and _reads_itself(node) and _no_hidden_index(subject, node):
-            names = ", ".join(v.name for v in racing)
-            problem = PARALLEL_REDUCTION_RACE.at(
-                node.span,
-                related=declared(node.buffer),
-                vars=names,
-                access=_cell(node),
-            )
-            yield soften(problem, node.context)
+        if not racing or not _no_hidden_index(subject, node):
+            continue
+        if _reads_itself(node):
+            rule = PARALLEL_REDUCTION_RACE
+        elif set(racing) & free_vars(node.value):
+            rule = PARALLEL_WRITE_RACE  # the values may still be equal, which is permitted
+        else:
+            continue
+        names = ", ".join(v.name for v in racing)
+        problem = rule.at(node.span, related=declared(node.buffer), vars=names, access=_cell(node))
+        yield soften(problem, node.context)
 
 
 def _unused_parallel(subject: Subject, node: Store) -> list[ir.Var]:

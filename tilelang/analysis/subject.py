@@ -100,7 +100,7 @@ class Subject:
         """The loop variables around a statement that runs for every combination of their values.
 
         None where a condition, an undecided branch, a `break` or a possibly empty loop may keep it from
-        running. Blocks count as loops.
+        running. Blocks and threads count as loops.
         """
         if context.guards or context.maybe:
             return None
@@ -112,7 +112,8 @@ class Subject:
                 found |= {v: self.ranges[v] for v in loop.vars if v in self.ranges}
         launch = self.launch
         if launch is not None and all(self._nonempty(e) for e in launch.grid):
-            found |= {v: self.ranges[v] for v in launch.block_vars if v in self.ranges}
+            around = (*launch.block_vars, *launch.thread_vars)
+            found |= {v: self.ranges[v] for v in around if v in self.ranges}
         return self._independent(found)
 
     def _nonempty(self, extent: Value) -> bool:

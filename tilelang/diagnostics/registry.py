@@ -21,7 +21,20 @@ from tilelang.diagnostics.rules import (
     shape,
 )
 
-_FAMILIES = (python, shape, scope, dtype, bounds, order, layout, resource, performance, compat, files, internal)
+_FAMILIES = (
+    python,
+    shape,
+    scope,
+    dtype,
+    bounds,
+    order,
+    layout,
+    resource,
+    performance,
+    compat,
+    files,
+    internal,
+)
 
 
 def _gather(families: tuple[ModuleType, ...]) -> Mapping[str, Rule]:

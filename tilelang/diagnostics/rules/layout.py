@@ -12,7 +12,7 @@ FRAGMENT_CROSS_THREAD = Rule(
     "layout",
     Severity.ERROR,
     "An iteration may touch only the fragment elements of its own thread.",
-    "{access} is shifted against {var}, so on {target} it belongs to another thread than the iteration: "
+    "{access} is not in step with {var}, so on {target} it belongs to another thread than the iteration: "
     "go through a shared tile (T.alloc_shared, T.copy)",
 )
 FRAGMENT_DIAGONAL = replace(

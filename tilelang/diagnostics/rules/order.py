@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilelang.diagnostics.problem import Severity
 from tilelang.diagnostics.rule import Rule
 
@@ -51,4 +53,9 @@ PARALLEL_REDUCTION_RACE = Rule(
     "Iterations of T.Parallel that update one cell race.",
     "iterations that differ only in {vars} update the same element {access} at the same time: "
     "use T.reduce_sum, or T.atomic_add",
+)
+PARALLEL_WRITE_RACE = replace(
+    PARALLEL_REDUCTION_RACE,
+    level=Severity.HINT,
+    message="iterations that differ only in {vars} all write {access}, and any of them may be the last",
 )
