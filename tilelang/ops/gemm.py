@@ -190,14 +190,22 @@ def _shape_problems(
         if old != new
     ]
     text = " and ".join(f"{name}={new}" for name, new in changed)
-    edits = [
-        replace_argument(record, name, str(new)) or append_argument(record, f"{name}={new}")
-        for name, new in changed
-    ]
-    known = [e for e in edits if e is not None]
-    fixes = (Fix(f"Use {text}", tuple(known)),) if len(known) == len(edits) else ()
+    fixes = _transpose_fix(record, text, changed)
     left, right = wrong[0]
     yield _shape_problem(record, left, right, shape_rules.GEMM_SHAPE_TRANSPOSED, fixes, option=text)
+
+
+def _transpose_fix(record: OpRecord, text: str, changed: list[tuple[str, bool]]) -> tuple[Fix, ...]:
+    """Options that the call gives are replaced, the others appended together."""
+    replaced = [replace_argument(record, name, str(new)) for name, new in changed]
+    edits = [e for e in replaced if e is not None]
+    left_out = [f"{name}={new}" for (name, new), e in zip(changed, replaced, strict=True) if e is None]
+    if left_out:
+        appended = append_argument(record, ", ".join(left_out))
+        if appended is None:
+            return ()
+        edits.append(appended)
+    return (Fix(f"Use {text}", tuple(edits)),)
 
 
 def _fitting_transposes(

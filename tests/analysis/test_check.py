@@ -1,0 +1,148 @@
+"""Checking kernels and files: specialisations, undecided branches, ignore comments, failing checks, time."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.analysis.kernels import check, gemm, problems, source
+from tilelang.analysis import check as checks
+from tilelang.analysis.subject import Subject
+from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.frontend.specialise import trace_static
+from tilelang.frontend.static_module import StaticModule
+
+QUICKSTART = """
+@tilelang.jit
+def matmul_relu(A, B, block_M: int = 128, block_N: int = 128, block_K: int = 32):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
+        A_shared = T.alloc_shared((block_M, block_K), T.float16)
+        B_shared = T.alloc_shared((block_K, block_N), T.float16)
+        C_local = T.alloc_fragment((block_M, block_N), T.float32)
+        T.clear(C_local)
+        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=3):
+            T.copy(A[by * block_M, k * block_K], A_shared)
+            T.copy(B[k * block_K, bx * block_N], B_shared)
+            T.gemm(A_shared, B_shared, C_local)
+        for i, j in T.Parallel(block_M, block_N):
+            C_local[i, j] = T.max(C_local[i, j], 0)
+        T.copy(C_local, C[by * block_M, bx * block_N])
+    return C
+"""
+TILED = """
+@tilelang.jit
+def k(A, B, C, BM: int = 64):
+    A: T.Tensor((64, 64), T.float16)
+    B: T.Tensor((64, 64), T.float16)
+    C: T.Tensor((64, 64), T.float32)
+    with T.Kernel(1, threads=64) as bx:
+        a = T.alloc_shared((BM, 64), T.float16)
+        b = T.alloc_shared((64, 64), T.float16)
+        c = T.alloc_fragment((BM, 64), T.float32)
+        T.copy(A[0, 0], a)
+        T.copy(B, b)
+        T.clear(c)
+        T.gemm(a, b, c)
+        T.copy(c, C[0, 0])
+"""
+
+
+def test_problem_in_some_specialisations_is_a_warning_that_names_one():
+    body = TILED + "\n\ndef main(a, b, c):\n    k(a, b, c, BM=64)\n    k(a, b, c, BM=40)\n"
+    (found,) = problems(body)
+    assert (found.rule, found.severity) == ("gemm-tile", Severity.WARNING)
+    assert found.message.startswith("with BM=40: M of the tile (a) is 40")
+
+
+def test_problem_in_all_specialisations_stays_an_error():
+    body = TILED + "\n\ndef main(a, b, c):\n    k(a, b, c, BM=8)\n    k(a, b, c, BM=40)\n"
+    (found,) = problems(body)
+    assert (found.rule, found.severity) == ("gemm-tile", Severity.ERROR)
+
+
+def test_choice_decides_the_facts():
+    module = StaticModule("kernel.py", source(TILED))
+    (kernel,) = module.kernels
+    report = checks.check_kernel(module, kernel, "cuda:sm_90", {"BM": "32"})
+    assert next(b for b in report.facts.buffers if b.name == "a").shape == (32, 64)
+    assert report.facts.specialisation == (("BM", "32"),)
+    assert report.problems == ()
+
+
+def test_missing_tile_size_disables_what_needs_numbers_and_nothing_else():
+    body = TILED.replace("BM: int = 64", "BM").replace("(BM, 64), T.float16", "(BM, 32), T.float16")
+    (found,) = problems(body)
+    assert found.message.startswith("K of a (?, 32) is 32, K of b (64, 64) is 64")
+
+
+def test_problem_in_an_undecided_branch_is_a_hint():
+    body = """
+    @tilelang.jit
+    def k(A, flag):
+        A: T.Tensor((8,), T.float32)
+        with T.Kernel(1, threads=32) as bx:
+            s = T.alloc_shared((8,), T.float32)
+            T.copy(A, s)
+            if flag:
+                T.fill(s[6:12], 0)
+            T.copy(s, A)
+    """
+    (found,) = problems(body)
+    assert (found.rule, found.severity) == ("slice-out-of-bounds", Severity.HINT)
+
+
+def test_ignore_comment_silences_and_an_unused_one_is_reported():
+    silenced = gemm("T.alloc_shared((64, 32), T.float16)").replace(
+        "T.gemm(a, b, c)", "T.gemm(a, b, c)  # tilelang: ignore[gemm-shape]"
+    )
+    assert problems(silenced) == []
+    (unused,) = problems(gemm().replace("T.gemm(a, b, c)", "T.gemm(a, b, c)  # tilelang: ignore[gemm-shape]"))
+    assert unused.rule == "unused-ignore"
+
+
+def test_unknown_target_is_a_clear_error():
+    with pytest.raises(ValueError, match="unknown target 'vulkan'"):
+        check(gemm(), "vulkan")
+
+
+def test_half_typed_file_reports_where_it_breaks():
+    report = check("@tilelang.jit\ndef k(A:\n    pass\n")
+    assert report.kernels == ()
+    assert [p.rule for p in report.problems] == ["syntax-error"]
+
+
+def test_failing_check_is_reported_and_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch):
+    def broken(subject: Subject) -> Iterator[Problem]:
+        raise ZeroDivisionError("nothing to divide")
+        yield
+
+    monkeypatch.setattr(checks, "CHECKS", (broken, *checks.CHECKS))
+    found = problems(gemm(clear=False))
+    assert [p.rule for p in found] == ["internal-error", "uninitialised-accumulator"]
+    assert "ZeroDivisionError: nothing to divide" in found[0].message
+    assert found[0].severity is Severity.HINT
+
+
+def test_every_problem_survives_json():
+    report = check(gemm("T.alloc_shared((64, 32), T.float16)", clear=False))
+    assert len(report.all_problems()) == 2
+    assert type(report).from_json(report.to_json()) == report
+
+
+def test_checking_the_quickstart_takes_less_than_15_ms():
+    module = StaticModule("kernel.py", source(QUICKSTART))
+    program = trace_static(module, module.kernels[0])
+    times = []
+    for _ in range(15):
+        start = time.perf_counter()
+        _, found = checks.check_program(program, "cuda:sm_90", module.text)
+        times.append(time.perf_counter() - start)
+    assert found == []
+    assert statistics.median(times) < 0.015

@@ -1,0 +1,101 @@
+"""Quick fixes are real edits: after each of them the problem is gone and nothing new has come."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.kernels import fixed, gemm, source
+from tilelang.analysis.check import check_source
+from tilelang.diagnostics.problem import Problem
+
+SERIAL = """
+@tilelang.jit
+def k(A, O):
+    A: T.Tensor((16, 16), T.float32)
+    O: T.Tensor((16, 16), T.float32)
+    with T.Kernel(1, threads=128) as bx:
+        f = T.alloc_fragment((16, 16), T.float32)
+        T.copy(A, f)
+        for i in T.serial(16):
+            for j in T.serial(16):
+                O[i, j] = f[i, j]
+"""
+LOCAL = """
+@tilelang.jit
+def k(A, O):
+    A: T.Tensor((128,), T.float32)
+    O: T.Tensor((128,), T.float32)
+    with T.Kernel(1, threads=128) as bx:
+        t = T.alloc_local((128,), T.float32)
+        for i in T.Parallel(128):
+            t[i] = A[i]
+        for i in T.Parallel(128):
+            O[i] = t[i]
+"""
+TALL = "T.alloc_shared((64, 32), T.float16)"
+
+
+@pytest.mark.parametrize(
+    ("rule", "title", "body", "expected"),
+    [
+        ("gemm-shape", "Use transpose_B=True", gemm(TALL, TALL), "T.gemm(a, b, c, transpose_B=True)"),
+        (
+            "gemm-shape",
+            "Use transpose_B=True",
+            gemm(TALL, TALL, call="T.gemm(a, b, c, transpose_B=False,)"),
+            "T.gemm(a, b, c, transpose_B=True,)",
+        ),
+        (
+            "gemm-shape",
+            "Use transpose_A=True and transpose_B=True",
+            gemm("T.alloc_shared((32, 64), T.float16)", TALL, call="T.gemm(a, b, c, clear_accum=True)"),
+            "T.gemm(a, b, c, clear_accum=True, transpose_A=True, transpose_B=True)",
+        ),
+        (
+            "gemm-scope",
+            "Allocate it with T.alloc_fragment",
+            gemm(c="T.alloc_shared((64, 64), T.float32)"),
+            "c = T.alloc_fragment((64, 64), T.float32)",
+        ),
+        (
+            "uninitialised-accumulator",
+            "Insert T.clear(c)",
+            gemm(c="T.alloc_fragment((64, 64), T.float32)  # sums", clear=False),
+            "# sums\n        T.clear(c)\n",
+        ),
+        ("fragment-serial-access", "Use T.Parallel", SERIAL, "for i in T.Parallel(16):"),
+        (
+            "local-parallel-index",
+            "Allocate it with T.alloc_fragment",
+            LOCAL,
+            "t = T.alloc_fragment((128,), T.float32)",
+        ),
+    ],
+)
+def test_fix_cures_its_problem(rule: str, title: str, body: str, expected: str):
+    text = source(body)
+    problem = next(p for p in _problems(text) if p.rule == rule)
+    (fix,) = problem.fixes
+    assert fix.title == title
+    after = fixed(text, fix)
+    assert expected in after
+    assert _problems(after) == []
+
+
+def test_no_fix_where_the_text_is_not_that_of_a_call():
+    body = gemm(TALL, clear=False).replace("        c = T.alloc", "        if bx == 0: pass; c = T.alloc")
+    for problem in _problems(source(body)):
+        assert not problem.fixes or problem.rule != "uninitialised-accumulator"
+
+
+def test_clear_is_spelled_like_the_gemm():
+    text = source(gemm(clear=False)).replace(
+        "import tilelang.language as T", "import tilelang.language as lang"
+    )
+    text = text.replace("T.", "lang.")
+    (problem,) = [p for p in _problems(text) if p.rule == "uninitialised-accumulator"]
+    assert problem.fixes[0].edits[0].new_text == "        lang.clear(c)\n"
+
+
+def _problems(text: str) -> list[Problem]:
+    return check_source("kernel.py", text, "cuda:sm_90").all_problems()
