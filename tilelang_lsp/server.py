@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 
 from tilelang import PACKAGE_VERSION
@@ -42,6 +42,10 @@ Result = TypeVar("Result")
 Handler = Callable[..., Awaitable[Any]]
 
 
+class NotOpen(JsonRpcInvalidParams):
+    """A request about a document that is not open."""
+
+
 class TileLangServer(LanguageServer):
     """The pygls server and its state. `session` and `editor` exist from `initialize` on."""
 
@@ -61,7 +65,9 @@ class TileLangServer(LanguageServer):
         _register_runs(self)
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        log.error("%s: %s", getattr(source, "__name__", source), error)  # pygls would pop up a message box
+        # pygls would pop up a message box. Errors of requests reach the client as their answers anyway.
+        level = logging.INFO if source is FeatureRequestError else logging.ERROR
+        log.log(level, "%s: %s", getattr(source, "__name__", source), error)
 
     @property
     def encoding(self) -> Encoding:
@@ -84,10 +90,10 @@ class TileLangServer(LanguageServer):
             self.editor.show_message(complaint, types.MessageType.Warning)
 
     def file(self, uri: str) -> OpenFile:
-        """Raises JsonRpcInvalidParams for a document that is not open."""
+        """Raises NotOpen."""
         file = self.session.files.get(uri)
         if file is None:
-            raise JsonRpcInvalidParams(f"{uri} is not open")
+            raise NotOpen(f"{uri} is not open")
         return file
 
     async def settle(self, file: OpenFile, can_refresh: bool) -> None:
@@ -140,6 +146,8 @@ def _guarded(
         async def guarded(*args: Any) -> Any:
             try:
                 return await handler(*args)
+            except NotOpen:  # closed while the request was on its way
+                return otherwise()
             except JsonRpcException:
                 raise
             except Exception:  # the guard is what keeps the other features alive

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import logging
 import time
 import tokenize
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.python import SYNTAX_ERROR
@@ -385,12 +387,17 @@ def _no_run(kernel: str, error: str) -> RunResult:
 def _read(path: str) -> str:
     """The text of a Python file on disk, by its own coding comment. Raises PreviewFailed."""
     try:
-        with tokenize.open(path) as stream:
-            return stream.read()
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise PreviewFailed(f"cannot read {path}: {error.strerror or error}") from error
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError:  # also when there is no coding comment and the first lines are not UTF-8
+        encoding = "utf-8"
+    try:
+        return data.decode(encoding)
     except UnicodeDecodeError as error:
         raise PreviewFailed(
-            f"{path} is not UTF-8 (byte {error.start}: 0x{error.object[error.start]:02x}). Save it as UTF-8, "
-            "or say its encoding in the first line: # -*- coding: latin-1 -*-"
+            f"{path} is not {error.encoding.upper()} (byte {error.start}: 0x{data[error.start]:02x}). "
+            "Save it as UTF-8, or say its encoding in the first line: # -*- coding: latin-1 -*-"
         ) from error
-    except (OSError, SyntaxError) as error:
-        raise PreviewFailed(f"cannot read {path}: {error}") from error

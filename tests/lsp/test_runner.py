@@ -131,7 +131,7 @@ async def test_missing_tile_size(run_text):
     text = HEAD + "@tilelang.jit\ndef k(A, B): return A + B\ndef ref_program(A, B): return A + B\n"
     result = await run_text(text, replace(ADD, missing=("block_M",)))
     assert "there is no value for block_M" in result.error
-    assert "# tilelang: specialize(block_M=128)" in result.error
+    assert "# tilelang: specialize(block_M=...)" in result.error
 
 
 async def test_no_torch(run_text):

@@ -33,6 +33,7 @@ EVEN_1D, UNEVEN_1D = 4096, (1000, 1992, 3000)
 # On a GPU one more size, large enough for a time that means something.
 LARGE_GEMM, LARGE_2D, LARGE_1D = 4096, 8192, 1 << 26
 MEASURE_S = 1.0
+UNKNOWN = "?"  # a size that analysis could not tell
 PICTURE = 16  # rows and columns of a picture at most
 
 # Dense peaks in TFLOP/s for 16-bit inputs, from the vendors' data sheets; TF32 has half, 8-bit double of it.
@@ -108,9 +109,9 @@ def _run(request: dict[str, Any], result: dict[str, Any], progress: Any) -> None
     progress(f"importing {os.path.basename(request['path'])}")
     module = load_module(request["path"], request["text"])
     kernel = Kernel(request, module)
+    cases = plan_cases(request, device)
     reference = find_reference(request, module)
     result["reference"] = reference.name
-    cases = plan_cases(request, device)
     last: Measured | None = None
     for number, sizes in enumerate(cases):
         text = ", ".join(f"{k}={v}" for k, v in sizes.items()) or "fixed shapes"
@@ -330,11 +331,14 @@ def plan_cases(request: dict[str, Any], device: str) -> list[dict[str, int]]:
     open_names = [n for n in open_sizes(tensors) if n not in known]
     lost = [n for n in request["missing"] if n not in open_names]
     if lost:
+        example = ", ".join(f"{n}=..." for n in lost)
         raise RunError(
-            f"there is no value for {', '.join(lost)}. Give one above the kernel: "
-            f"# tilelang: specialize({lost[0]}=128)",
+            f"there is no value for {', '.join(lost)}. Give one above the kernel: # tilelang: specialize({example})",
             request["line"],
         )
+    vague = [t["name"] for t in tensors if UNKNOWN in t["shape"]]
+    if vague:
+        raise RunError(f"the shape of {', '.join(vague)} cannot be read from the source", request["line"])
     if not open_names:
         return [{}]
     flat = all(sum(isinstance(d, str) for d in t["shape"]) <= 1 for t in tensors)
@@ -359,7 +363,7 @@ def open_sizes(tensors: list[dict[str, Any]]) -> list[str]:
     names: dict[str, None] = {}
     for tensor in tensors:
         for extent in tensor["shape"]:
-            if isinstance(extent, str):
+            if isinstance(extent, str) and extent != UNKNOWN:
                 for node in ast.walk(_expression(extent)):
                     if isinstance(node, ast.Name) and node.id not in _FUNCTIONS:
                         names[node.id] = None
