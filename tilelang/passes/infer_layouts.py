@@ -325,7 +325,7 @@ class _Inference:
         first_problem: tuple[_Site, _Use] | None = None
         seen: set[Any] = set()
         for site in roots:
-            for root in self._roots(site):
+            for root in self._roots(site, self._state):
                 # Loops of one shape that touch one fragment alike lead to the same state.
                 touched = tuple((u.handle, u.dims) for u in site.uses)
                 key = (touched, root.shape, root.digits, root.replicate, root.padded)
@@ -360,17 +360,21 @@ class _Inference:
                         grown = True
             yield component
 
-    def _roots(self, site: _Site) -> Iterator[Fragment]:
+    def _roots(self, site: _Site, state: _State) -> Iterator[Fragment]:
+        """Layouts that the loop may have: from fragments that are laid out already, then the usual
+        partitions.
+        """
         threads = self._threads
-        if not site.uses:
+        if not site.uses and site.reduce is None:
             yield partition_plain(site.extents, threads, site.vector)
             return
-        for use in site.fragments():  # spread what a replicated fragment leaves open over its replicas
-            fragment = self._state.fragments.get(use.handle)
-            if fragment is not None and use.mode == "read":
-                spread = _spread(site, use, fragment)
-                if spread is not None:
-                    yield spread
+        for use in site.fragments():
+            fragment = state.fragments.get(use.handle)
+            if fragment is None or use.mode == "reduce":
+                continue
+            for root in (_loop_layout(site, use, fragment), _spread(site, use, fragment)):
+                if root is not None:
+                    yield root
         vector = site.vector if site.memory else _register_vector(site)
         width = vector
         while width > 1 and np.prod(site.extents) % (width * threads):
@@ -385,17 +389,28 @@ class _Inference:
         self._common(state, component)
         for site in component:
             if site.stmt.__chandle__() not in state.loops:
-                for root in self._roots(site):
-                    state.loops[site.stmt.__chandle__()] = root
-                    break
+                self._choose(site, state)
                 self._common(state, component)
-            for use in site.uses:
-                if use.handle not in state.fragments:
-                    return site, use
+        for site in component:
             problem = self._mismatch(site, state)
             if problem is not None:
                 return site, problem
         return None
+
+    def _choose(self, site: _Site, state: _State) -> None:
+        """Give a loop that nothing determines the first layout that fits what is known; the first of all if
+        none does."""
+        handle, first = site.stmt.__chandle__(), None
+        for root in self._roots(site, state):
+            first = first or root
+            trial = state.copy()
+            trial.loops[handle] = root
+            self._fragments_from_loop(site, trial)
+            if self._mismatch(site, trial) is None:
+                state.loops[handle] = root
+                return
+        if first is not None:
+            state.loops[handle] = first
 
     def _cost(self, component: list[_Site], state: _State) -> float:
         """Register slots, then memory instructions per thread."""
@@ -413,13 +428,13 @@ class _Inference:
     def _mismatch(self, site: _Site, state: _State) -> _Use | None:
         """The first use that is not served by the layouts; None if all are."""
         loop = state.loops[site.stmt.__chandle__()]
+        if site.reduce is not None and loop.by_dimension() is None:
+            return site.uses[0] if site.uses else _Use(site.reduce.src.source, (), "reduce", ())
         for use in site.uses:
             fragment = state.fragments.get(use.handle)
             if fragment is None:
                 return use
             if use.mode == "reduce":
-                if loop.by_dimension() is None:
-                    return use
                 continue
             derived = _fragment_layout(site, use, loop)
             if derived is not None and _same(derived, fragment):
@@ -478,25 +493,47 @@ class _Inference:
 
 
 def _loop_layout(site: _Site, use: _Use, fragment: Fragment) -> Fragment | None:
-    """The loop whose iterations run where `fragment` holds the elements they touch."""
+    """The loop whose iterations run where `fragment` holds the elements they touch.
+
+    A dimension with a fixed or serial index must lie in registers alone.
+    """
+    if use.dims == tuple(range(len(site.vars))) and fragment.shape == site.extents:
+        return fragment
     at = {v: k for k, v in enumerate(use.dims) if v is not None}
     if len(at) < len(site.vars) or len(at) != sum(d is not None for d in use.dims):
         return None
-    for k, dim in enumerate(use.dims):
-        if dim is None and fragment.shape[k] > 1:
-            return None  # a fixed or serial index: the rest of that dimension is not the loop's
+    fixed = {k for k, d in enumerate(use.dims) if d is None}
+    split = fragment.by_dimension()
+    if split is None or any(dim in fixed and d.place == "thread" for dim, _, d, _ in split):
+        return None
     return fragment.select([at[v] for v in range(len(site.vars))], site.extents)
 
 
 def _fragment_layout(site: _Site, use: _Use, loop: Fragment) -> Fragment | None:
-    """The fragment that holds its elements where the loop's iterations touch them."""
+    """The fragment that holds its elements where the loop's iterations touch them.
+
+    A dimension with a fixed or serial index goes to registers.
+    """
     shape = shape_of(use.buffer)
+    if use.dims == tuple(range(len(site.vars))) and shape == loop.shape:
+        return loop
     used = [d for d in use.dims if d is not None]
     if len(set(used)) != len(used):
         return None
-    if any(d is None and n > 1 for d, n in zip(use.dims, shape, strict=True)):
+    fixed = [k for k, d in enumerate(use.dims) if d is None and shape[k] > 1]
+    if not fixed:
+        return loop.select(use.dims, shape)
+    narrow = tuple(1 if k in fixed else n for k, n in enumerate(shape))
+    base = loop.select(use.dims, narrow)
+    split = base.by_dimension() if base is not None else None
+    if base is None or split is None:
         return None
-    return loop.select(use.dims, shape)
+    entries = [(dim, stride, d) for dim, stride, d, _ in split]
+    count = base.registers
+    for k in fixed:
+        entries.append((k, 1, Digit(1, shape[k], "register", count)))
+        count *= shape[k]
+    return from_split(shape, entries, base.replicate)
 
 
 def _same(a: Fragment, b: Fragment) -> bool:
@@ -682,7 +719,7 @@ def _inner_loops(body: Any) -> dict[int, int]:
 
 def _register_vector(site: _Site) -> int:
     """Lanes worth keeping together in registers: 16 bytes of the widest fragment."""
-    bits = max(bits_of(str(u.buffer.dtype)) for u in site.uses)
+    bits = max((bits_of(str(u.buffer.dtype)) for u in site.uses), default=128)
     return max(1, 128 // bits)
 
 
