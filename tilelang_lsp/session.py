@@ -268,6 +268,8 @@ class Session:
 
     def _run_problems(self, file: OpenFile) -> list[Problem]:
         """The diagnostics of runs that failed, for kernels that have not been edited since."""
+        if not file.runs:
+            return []
         found: list[Problem] = []
         facts = self.kernels(file)
         for kernel in file.document.kernels():

@@ -20,6 +20,7 @@ import linecache
 import math
 import os
 import sys
+import threading
 import time
 import traceback
 import types
@@ -63,6 +64,7 @@ def main() -> None:
     os.dup2(2, 1)  # what anybody prints, native code too, must not end up between our lines
     sys.stdout = sys.stderr
     request = json.loads(sys.stdin.readline())
+    threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
 
     def send(event: dict[str, Any]) -> None:
         channel.write(json.dumps(event) + "\n")
@@ -99,6 +101,14 @@ def main() -> None:
     # Not sys.exit: a thread or an atexit handler of the user's could keep the process.
     sys.stderr.flush()
     os._exit(0)
+
+
+def end_with_parent(parent: int) -> None:
+    """End this process when the one that started it is gone: nobody is left to stop an endless kernel."""
+    while os.name == "posix" and os.getppid() == parent:
+        time.sleep(1)
+    if os.name == "posix":
+        os._exit(1)
 
 
 def _run(request: dict[str, Any], result: dict[str, Any], progress: Any) -> None:
@@ -333,7 +343,8 @@ def plan_cases(request: dict[str, Any], device: str) -> list[dict[str, int]]:
     if lost:
         example = ", ".join(f"{n}=..." for n in lost)
         raise RunError(
-            f"there is no value for {', '.join(lost)}. Give one above the kernel: # tilelang: specialize({example})",
+            f"there is no value for {', '.join(lost)}. Give one above the kernel: "
+            f"# tilelang: specialize({example})",
             request["line"],
         )
     vague = [t["name"] for t in tensors if UNKNOWN in t["shape"]]
