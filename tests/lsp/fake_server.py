@@ -1,4 +1,7 @@
-"""The language server over the fake compiler; run as a script by the end-to-end tests of the engine."""
+"""The language server over the fake compiler; run as a script by the end-to-end tests of the engine.
+
+With the argument `nothing` the analysis process cannot be started at all.
+"""
 
 import sys
 from pathlib import Path
@@ -7,4 +10,5 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tilelang_lsp.server import main
 
-main([], analysis_command=(sys.executable, str(Path(__file__).with_name("fake_worker.py"))))
+WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
+main([], analysis_command=("/nowhere/python",) if sys.argv[1:] == ["nothing"] else WORKER)

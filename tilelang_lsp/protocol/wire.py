@@ -53,7 +53,9 @@ class TileLangProtocol(LanguageServerProtocol):
         yield self.fm.features[types.TEXT_DOCUMENT_DID_CLOSE], (params,), None
 
     @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
-    async def lsp_workspace__execute_command(self, params: types.ExecuteCommandParams) -> Any:
+    async def lsp_workspace__execute_command(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, params: types.ExecuteCommandParams
+    ) -> Any:
         # A coroutine of its own: pygls' generator form cannot be cancelled by `$/cancelRequest`.
         handler = self.fm.commands.get(params.command)
         if handler is None:

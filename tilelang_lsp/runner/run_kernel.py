@@ -174,8 +174,8 @@ def line_in(error: BaseException, path: str) -> int | None:
     """The last line of the user's file that the error passed through; a compiler's own place comes first."""
     problems = getattr(error, "problems", None)
     if problems:
-        span = getattr(problems[0], "span", None)
-        if getattr(span, "path", None) == path:
+        span: Any = getattr(problems[0], "span", None)
+        if span is not None and span.path == path:
             return span.line
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     return lines[-1] if lines else None
@@ -203,7 +203,7 @@ class Kernel:
         self.tensors = request["tensors"]
         self.name = request["kernel"].split(".")[0]
         parts = request["kernel"].split(".")
-        self.object = getattr(module, self.name, None)
+        self.object: Any = getattr(module, self.name, None)
         if self.object is None:
             raise RunError(f"{self.name} is not defined after importing the file", request["line"])
         if inspect.isclass(self.object):
