@@ -11,6 +11,7 @@ from typing import Any
 
 import tvm
 from tvm import tirx as X
+from tvm.tirx.op import register_intrin_lowering
 
 from tilelang.runtime import cpu as loader
 from tilelang.runtime.artifact import Artifact
@@ -43,6 +44,18 @@ def build(lowered: LoweredKernel) -> Artifact:
         binary_format=form,
         loaded=loaded,
     )
+
+
+def _c_fmod(call: Any) -> Any:
+    """The C library's function: TVM has no rule of its own for LLVM."""
+    dtype = str(call.ty)
+    if dtype == "float64":
+        return X.call_pure_extern(dtype, "fmod", *call.args)
+    wide = [X.Cast("float32", a) for a in call.args]
+    return X.Cast(dtype, X.call_pure_extern("float32", "fmodf", *wide))
+
+
+register_intrin_lowering("tirx.fmod", target="llvm", f=_c_fmod)
 
 
 @functools.cache

@@ -1,0 +1,144 @@
+"""Every declared function is compiled: checked without a problem, printed for each GPU, and right on the
+CPU.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tilelang.language.names import LANGUAGE
+
+torch = pytest.importorskip("torch")
+
+N = 64
+
+# Name -> (expression of x and y in a kernel, the same in torch, dtype). Inputs: x and y between 0.1 and 0.9.
+SAME_NAME = (
+    "exp exp2 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh "
+    "sigmoid erf abs floor ceil trunc"
+)
+FLOATS: dict[str, tuple[str, str]] = {
+    **{name: (f"T.{name}(x)", f"torch.{name}(x)") for name in SAME_NAME.split()},
+    "exp10": ("T.exp10(x)", "10.0 ** x"),
+    "nearbyint": ("T.nearbyint(x * 10)", "torch.round(x * 10)"),
+    "round": ("T.round(x * 10)", "torch.round(x * 10)"),
+    "atan2": ("T.atan2(x, y)", "torch.atan2(x, y)"),
+    "pow": ("T.pow(x, y)", "x ** y"),
+    "fmod": ("T.fmod(-x, y)", "torch.fmod(-x, y)"),
+    "fma": ("T.fma(x, y, 2.0)", "x * y + 2"),
+    "max": ("T.max(x, y)", "torch.maximum(x, y)"),
+    "min": ("T.min(x, y)", "torch.minimum(x, y)"),
+    "clamp": ("T.clamp(x, 0.3, 0.6)", "torch.clamp(x, 0.3, 0.6)"),
+    "infinity": ("T.min(x, T.infinity(T.float32))", "x"),
+    "max_value": ("T.max_value(T.float32) * x", "torch.finfo(torch.float32).max * x"),
+    "min_value": ("T.min_value(T.float32) * x", "torch.finfo(torch.float32).min * x"),
+    "if_then_else": ("T.if_then_else(x < y, x, 2.0)", "torch.where(x < y, x, 2.0)"),
+    "Select": ("T.Select(x < y, x, 2.0)", "torch.where(x < y, x, 2.0)"),
+    "isnan": ("T.if_then_else(T.isnan(x), 1.0, x)", "x"),
+    "isinf": ("T.if_then_else(T.isinf(T.infinity(T.float32) * x), 1.0, x)", "torch.ones_like(x)"),
+    "isfinite": ("T.if_then_else(T.isfinite(x), x, 1.0)", "x"),
+    "cast": ("T.cast(T.cast(x * 10, T.int32), T.float32)", "torch.trunc(x * 10)"),
+    "reinterpret": (
+        "T.reinterpret(T.reinterpret(x, T.int32) + 1, T.float32)",
+        "(x.view(torch.int32) + 1).view(x.dtype)",
+    ),
+    "float16": ("T.float32(T.float16(x))", "x.half().float()"),
+}
+# Inputs: x between -50 and 50, y between 1 and 9.
+INTEGERS: dict[str, tuple[str, str]] = {
+    "ceildiv": ("T.ceildiv(y + 20, y)", "(y + 20 + y - 1) // y"),
+    "cdiv": ("T.cdiv(y + 20, y)", "(y + 20 + y - 1) // y"),
+    "floordiv": ("T.floordiv(x, y)", "x // y"),
+    "floormod": ("T.floormod(x, y)", "x % y"),
+    "truncdiv": ("T.truncdiv(x, y)", "torch.div(x, y, rounding_mode='trunc')"),
+    "truncmod": ("T.truncmod(x, y)", "torch.fmod(x, y)"),
+    "bitwise_and": ("T.bitwise_and(x, y)", "x & y"),
+    "bitwise_or": ("T.bitwise_or(x, y)", "x | y"),
+    "bitwise_xor": ("T.bitwise_xor(x, y)", "x ^ y"),
+    "bitwise_not": ("T.bitwise_not(x)", "~x"),
+    "shift_left": ("T.shift_left(x, y)", "x << y"),
+    "shift_right": ("T.shift_right(x, y)", "x >> y"),
+    "abs": ("T.abs(x)", "x.abs()"),
+    "max": ("T.max(x, y)", "torch.maximum(x, y)"),
+    "//": ("x // y", "x // y"),
+    "%": ("x % y", "x % y"),
+    "and": ("T.if_then_else(x > 0 and y > 5, 1, 2)", "torch.where((x > 0) & (y > 5), 1, 2).int()"),
+    "chain": ("T.if_then_else(0 < x <= y, 1, 2)", "torch.where((0 < x) & (x <= y), 1, 2).int()"),
+}
+
+MODULE = """\
+import torch
+import tilelang
+import tilelang.language as T
+
+N = {n}
+
+
+@tilelang.jit
+def k(X, Y):
+    X: T.Tensor((N,), T.{dtype})
+    Y: T.Tensor((N,), T.{dtype})
+    Z = T.empty((N,), T.{dtype})
+    with T.Kernel(1, threads=32) as bx:
+        for i in T.Parallel(N):
+            x = X[i]
+            y = Y[i]
+            Z[i] = {ours}
+    return Z
+
+
+def reference(x, y):
+    return {theirs}
+"""
+CASES = [(n, "float32", *f) for n, f in FLOATS.items()] + [(n, "int32", *f) for n, f in INTEGERS.items()]
+IDS = [f"{name}-{dtype}" for name, dtype, *_ in CASES]
+
+
+def module_text(dtype: str, ours: str, theirs: str) -> str:
+    return MODULE.format(n=N, dtype=dtype, ours=ours, theirs=theirs)
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def inputs(dtype: str) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    if dtype == "float32":
+        return tuple(torch.rand(N, generator=generator) * 0.8 + 0.1 for _ in range(2))  # type: ignore[return-value]
+    x = torch.randint(-50, 50, (N,), generator=generator, dtype=torch.int32)
+    return x, torch.randint(1, 9, (N,), generator=generator, dtype=torch.int32)
+
+
+def test_every_scalar_function_has_a_case():
+    expressions = {name for name, entry in LANGUAGE.items() if entry.kind == "expr"}
+    assert expressions - {"get_thread_binding"} <= {*FLOATS, *INTEGERS}
+
+
+@pytest.mark.parametrize(("name", "dtype", "ours", "theirs"), CASES, ids=IDS)
+def test_right_on_the_cpu(tmp_path: Path, name: str, dtype: str, ours: str, theirs: str):
+    path = tmp_path / "one_function.py"
+    path.write_text(module_text(dtype, ours, theirs), encoding="utf-8")
+    module = load(path)
+    x, y = inputs(dtype)
+    torch.testing.assert_close(module.k(x, y), module.reference(x, y), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "hip:gfx942", "metal"])
+@pytest.mark.parametrize(("name", "dtype", "ours", "theirs"), CASES, ids=IDS)
+def test_printed_for_every_gpu(target: str, name: str, dtype: str, ours: str, theirs: str):
+    from tilelang.analysis.check import check_source
+    from tilelang.jit.static import generate_source
+
+    text = module_text(dtype, ours, theirs)
+    assert check_source("one_function.py", text, target).all_problems() == []
+    source = generate_source("one_function.py", text, "k", target)
+    assert source.text.strip()
