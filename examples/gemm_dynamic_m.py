@@ -1,6 +1,4 @@
-"""Matrix multiplication for any number of rows: M is a run-time size, as for a batch of tokens; N and K are
-compiled in.
-"""
+"""Matrix multiplication for any number of rows: M is a run-time size (tokens, say), N and K are compiled in."""
 
 import torch
 

@@ -1,5 +1,4 @@
-"""Row softmax of matrices with any number of columns: the online algorithm, one pass for maximum and sum
-together.
+"""Row softmax of matrices with any number of columns: one pass finds maximum and sum together.
 
 A block holds `block_M` rows. For each tile of columns the running maximum may grow; then the sum so far is
 scaled down to the new maximum before the tile's terms are added. A second pass writes the result.

@@ -1,6 +1,4 @@
-"""Every example against torch, at sizes that its tiles divide and sizes that they do not, in every dtype it
-is made for.
-"""
+"""Every example against torch: sizes that its tiles divide and sizes that they do not, all its dtypes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The three ways to load a CPU kernel: the object loader's wheel, a linker, and the process that compiled it."""
+"""The three ways to load a CPU kernel: the object loader's wheel, a linker, the process that compiled it."""
 
 from __future__ import annotations
 

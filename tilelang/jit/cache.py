@@ -144,8 +144,7 @@ def toolchain_name(target: Target) -> str:
 
 @functools.cache
 def _compiler_stamp() -> str:
-    """Changes when any file of the compiler does: kernels compiled before an update or an edit are not found.
-    """
+    """Changes when any file of the compiler does: kernels compiled before an update are not found."""
     import tvm
 
     root = Path(tilelang.__file__).parent

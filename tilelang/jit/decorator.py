@@ -63,8 +63,7 @@ def compile(
 ) -> JITKernel:
     """The kernel of a function under `@T.prim_func`. Arguments as in `jit`.
 
-    Raises KernelError with every problem of the kernel, and the toolchain's error where nothing can compile
-    it.
+    Raises KernelError with every problem of the kernel, the toolchain's error where nothing can compile it.
     """
     check_backend(execution_backend)
     options = CompileOptions.read(

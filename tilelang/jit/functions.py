@@ -7,14 +7,20 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvm import tirx as X
 
 from tilelang.diagnostics.problem import Severity
-from tilelang.frontend.live import ConstSource, const_sources, trace_eager, trace_lazy
+from tilelang.frontend.live import (
+    ConstSource,
+    SourceNotFound,
+    const_sources,
+    live_function,
+    trace_eager,
+    trace_lazy,
+)
 from tilelang.ir.tile_program import TileProgram
 from tilelang.jit.compiling import compile_func, compile_program, prim_func_of, raise_errors
 from tilelang.jit.kernel import JITKernel
@@ -45,8 +51,9 @@ class JITFunction:
         return self._how().name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Eager: run on tensors. Lazy: the kernel for these values. Raises KernelError with every problem
-        found.
+        """Eager: run on tensors. Lazy: the kernel for these values.
+
+        Raises KernelError with every problem found.
         """
         return self._how().call(args, kwargs)
 
@@ -184,8 +191,7 @@ class _Eager:
         return self._kernels[key]
 
     def _header(self, values: Mapping[str, Any]) -> _Header:
-        """The signature for these compile-time values: which parameters are tensors, where consts come from.
-        """
+        """The signature for these values: which parameters are tensors, where consts come from."""
         known = {k: v for k, v in values.items() if not self._is_runtime(k, v)}
         key = freeze(known)
         if key not in self._headers:
@@ -321,16 +327,11 @@ class _ById:
 
 
 def _is_lazy(function: Callable[..., Any]) -> bool:
-    """A body that defines a `@T.prim_func` is lazy, one that launches is eager; any other is asked by calling
-    it.
-    """
+    """A body that defines a `@T.prim_func` is lazy, one that launches is eager; another is asked by a call."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, SyntaxError):
-        return False  # the frontend says that the source cannot be read
-    body = tree.body[0]
-    if not isinstance(body, ast.FunctionDef):
-        return False
+        body = live_function(function).node
+    except SourceNotFound:
+        return False  # tracing says so again
     nested = [n for n in ast.walk(body) if isinstance(n, ast.FunctionDef) and n is not body]
     if any(_names(d, "prim_func") for n in nested for d in n.decorator_list):
         return True

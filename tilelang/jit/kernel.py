@@ -36,6 +36,10 @@ class JITKernel:
         """
         return self._loaded(*args)
 
+    def load(self) -> None:
+        """Load the binary now; the first call does it by itself."""
+        self._loaded.load()
+
     @property
     def params(self) -> tuple[Any, ...]:
         """All parameters in call order, outputs included: `TensorParam` and `ScalarParam` records."""

@@ -47,8 +47,9 @@ class CompileOptions:
         verbose: bool | None = None,
         debug_root_path: str | None = None,
     ) -> CompileOptions:
-        """From the arguments of `tilelang.jit` and `tilelang.compile`. Raises ValueError for an unknown
-        target.
+        """From the arguments of `tilelang.jit` and `tilelang.compile`.
+
+        Raises ValueError for an unknown target.
         """
         if isinstance(out_idx, int):
             out_idx = (out_idx,)

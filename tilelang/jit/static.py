@@ -1,6 +1,4 @@
-"""Generated source of a kernel from its file's text alone: nothing of the user's is imported, no toolchain is
-needed.
-"""
+"""Generated source of a kernel from its file's text alone: nothing is imported, no toolchain is needed."""
 
 from __future__ import annotations
 

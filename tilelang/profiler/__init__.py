@@ -1,4 +1,4 @@
-"""Measures kernels and compares them with a reference: `do_bench`, `Profiler`, inputs by `TensorSupplyType`."""
+"""Measures kernels and compares them with a reference: `do_bench`, `Profiler`, `TensorSupplyType`."""
 
 from __future__ import annotations
 

@@ -12,8 +12,9 @@ from tilelang.runtime.tensors import torch_dtype
 
 
 class TensorSupplyType(Enum):
-    """How inputs are filled. Auto: normal for floats (uniform in [-1, 1) for 8 bits), small integers for
-    integers.
+    """How inputs are filled.
+
+    Auto: normal for floats (uniform in [-1, 1) for 8 bits), small numbers for integers.
     """
 
     Integer = 1

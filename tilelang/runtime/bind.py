@@ -80,8 +80,7 @@ class Binder:
     def bind(self, args: Sequence[Any]) -> BoundCall:
         """Check `args` (inputs in call order) and solve the sizes.
 
-        Raises ArgumentError (TypeError's cousins for wrong kinds of arguments included) before anything is
-        touched.
+        Raises ArgumentError, also for arguments of the wrong kind, before anything is touched.
         """
         if len(args) != len(self.inputs):
             names = ", ".join(p.name for p in self.inputs)
@@ -198,8 +197,9 @@ class _Solver:
             expected *= found.shape[d]
 
     def finish(self) -> dict[str, int]:
-        """All sizes. Raises ArgumentError for the first dimension that disagrees, or a size nothing
-        determines.
+        """All sizes.
+
+        Raises ArgumentError for the first dimension that disagrees, or a size that nothing determines.
         """
         progress = True
         while self._open and progress:

@@ -1,5 +1,4 @@
-"""Launches CUDA kernels on torch tensors: loads the cubin, packs the arguments, uses torch's current stream.
-"""
+"""Launches CUDA kernels on torch tensors: loads the cubin, packs the arguments, uses torch's current stream."""
 
 from __future__ import annotations
 
@@ -82,9 +81,7 @@ class CudaFunction:
 
 
 def _packer(params: Sequence[Any], symbols: int) -> Callable[[Sequence[Any], Sequence[int]], tuple[Any, Any]]:
-    """A function that packs arguments for cuLaunchKernel: one 8-byte slot each, and the array of their
-    addresses.
-    """
+    """Packs arguments for cuLaunchKernel: one 8-byte slot each, and the array of their addresses."""
     count = len(params) + symbols
     slots_type, addresses_type = ctypes.c_uint64 * count, ctypes.c_uint64 * count
     scalars = [(i, _SCALARS[p.dtype]) for i, p in enumerate(params) if isinstance(p, ScalarParam)]

@@ -62,8 +62,9 @@ class Size:
 
 @functools.lru_cache(maxsize=4096)
 def compile_size(expr: SizeExpr) -> Size:
-    """The size written as `expr`. Raises ValueError for anything but integers, symbols, + - * // %, min, max,
-    comparisons.
+    """The size written as `expr`.
+
+    Raises ValueError for anything but integers, symbols, + - * // %, min, max and comparisons.
     """
     if isinstance(expr, int):
         return Size(str(expr), (), lambda _, number=expr: number)

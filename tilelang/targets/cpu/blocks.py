@@ -48,8 +48,7 @@ class _Guard:
 
 @dataclass
 class _Nest:
-    """A nest of independent loops being lowered: its loops, what is defined inside it, the guards met so far.
-    """
+    """A nest of independent loops being lowered: its loops, what is defined inside it, the guards met so far."""
 
     loops: list[X.For] = field(default_factory=list)
     inner: list[ir.Var] = field(default_factory=list)
@@ -191,9 +190,7 @@ class BlockLowering:
         return X.if_then_else(test, value, X.const(0, value.ty.dtype))
 
     def _guard(self, buffer: ir.Var, indices: list[Any]) -> tuple[Any | None, Any | None]:
-        """(When an access stays inside a global tensor, what of it must be tested); None where nothing can
-        fail.
-        """
+        """(When an access stays inside a global tensor, what of it must be tested); None for nothing."""
         inside: list[Any] = []
         tests: list[Any] = []
         if str(buffer.scope()) != "global" or any(isinstance(i, X.Ramp) for i in indices):
@@ -260,8 +257,7 @@ def _all(conditions: list[Any]) -> Any | None:
 
 
 def _at_corner(guard: _Guard, nest: _Nest) -> Any | None:
-    """The guard at the corner of the nest where it is hardest to meet; None if that corner cannot be named.
-    """
+    """The guard at the corner of the nest where it is hardest to meet; None if that corner cannot be named."""
     loops = nest.loops
     coefficients = list(sym.detect_linear_equation(guard.value, [loop.loop_var for loop in loops]))
     if not coefficients:

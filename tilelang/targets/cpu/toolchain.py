@@ -1,6 +1,4 @@
-"""LLVM in process: the lowered function becomes an object file, or code of this process where nothing can
-load one.
-"""
+"""LLVM in process: the lowered function becomes an object file, or code of this process."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ from tilelang.targets.lowered import LoweredKernel
 
 
 def build(lowered: LoweredKernel) -> Artifact:
-    """Compile for the processor of this machine, or for the one that the target's arch names (an LLVM
-    `mcpu`).
-    """
+    """Compile for the processor of this machine, or for the one that the target names (an LLVM `mcpu`)."""
     target = llvm_target(lowered.target.arch)
     module = tvm.get_global_func("target.build.llvm")(_packed(lowered, target), target)
     binary, form, loaded = b"", "", None

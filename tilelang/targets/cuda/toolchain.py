@@ -61,7 +61,7 @@ def compile_source(source: GeneratedSource, target: Target, options: Sequence[st
         return library.compile(source, code_name(target), options)
     compiler = nvcc()
     if compiler is not None:
-        return _compile_with_nvcc(compiler, source, code_name(target), options)
+        return compile_with_nvcc(compiler, source, code_name(target), options)
     raise ToolchainError(
         "no CUDA compiler found: install the NVRTC wheels with pip install 'tilelang-lsp[cuda]', "
         "or put nvcc on the PATH"
@@ -182,7 +182,10 @@ def _toolkits() -> list[Path]:
     return [Path(p) for p in [*named, "/usr/local/cuda"] if p and Path(p).is_dir()]
 
 
-def _compile_with_nvcc(compiler: str, source: GeneratedSource, arch: str, options: Sequence[str]) -> Compiled:
+def compile_with_nvcc(
+    compiler: str, source: GeneratedSource, arch: str, options: Sequence[str] = ()
+) -> Compiled:
+    """The cubin of `source` by nvcc. Raises ToolchainError with the compiler's words at the Python lines."""
     number = arch.removeprefix("sm_")
     with tempfile.TemporaryDirectory(prefix="tilelang-nvcc-") as folder:
         text, cubin = Path(folder, f"{source.kernel}.cu"), Path(folder, "kernel.cubin")

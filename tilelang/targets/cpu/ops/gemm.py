@@ -1,5 +1,4 @@
-"""T.gemm on the CPU: operands widened and packed row-major, then a register-blocked kernel of vector
-multiply-adds.
+"""T.gemm on the CPU: operands widened and packed row-major, then a register-blocked kernel of vectors.
 
 The micro kernel keeps a block of C in registers (ROWS rows of up to two vectors) while it runs over K: one
 broadcast of A and two vectors of B feed two multiply-adds per row.
@@ -41,8 +40,9 @@ def accumulation_dtype(a: str, c: str) -> str:
 
 
 def lower_gemm(op: Gemm, scratch: Scratch, vector_bytes: int) -> Any:
-    """`C += op(A) · op(B)`; `scratch(dtype, shape)` gives storage of the block, `vector_bytes` the machine's
-    vector.
+    """`C += op(A) · op(B)`.
+
+    scratch: gives storage of the block for a dtype and a shape. vector_bytes: width of the vector registers.
     """
     m, n, k = op.shape
     c_dtype = str(op.c.source.dtype)
@@ -88,9 +88,7 @@ def _operand(
     before: list[Any],
     span: Any,
 ) -> _Matrix:
-    """The operand as it is if it is row-major in `dtype`; else a packed copy, made by a statement added to
-    `before`.
-    """
+    """The operand if it is row-major in `dtype`; else a packed copy, made by a statement added to `before`."""
     in_place = (
         region.source.scope() != "global"
     )  # global operands need bounds guards, which vectors cannot carry
@@ -110,8 +108,7 @@ def _operand(
 def _blocks(
     a: _Matrix, b: _Matrix, c: _Matrix, shape: tuple[int, int, int], width: int, dtype: str, span: Any
 ) -> Iterator[Any]:
-    """The micro kernels that cover C: full blocks in loops, what is left over at the right and at the bottom.
-    """
+    """The micro kernels that cover C: full blocks in loops, what is left over at the right and at the bottom."""
     m, n, k = shape
     # A height that leaves no rest saves a second kernel; 4 rows still keep both multiply-add units busy.
     tall = next((rows for rows in range(ROWS, 3, -1) if m % rows == 0), ROWS)
@@ -134,8 +131,7 @@ def _blocks(
 
 
 def _cover(total: int, step: int, sizes: list[int]) -> Iterator[tuple[int, int, int]]:
-    """(start, size, count) of runs that cover `total`: as many of the first size as fit, then smaller ones.
-    """
+    """(start, size, count) of runs that cover `total`: as many of the first size as fit, then smaller ones."""
     start = 0
     for size in sizes:
         count = (total - start) // size if size == step else int(total - start >= size)

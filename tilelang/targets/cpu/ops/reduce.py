@@ -1,6 +1,4 @@
-"""T.reduce_* on the CPU: partial results in vector lanes when the folded dimension is the innermost, rows
-otherwise.
-"""
+"""T.reduce_* on the CPU: partial results in vector lanes along the innermost dimension, rows otherwise."""
 
 from __future__ import annotations
 
