@@ -28,7 +28,8 @@ def text_of(folder: Path, pattern: str) -> str:
 
 
 def server_names(prefix: str) -> set[str]:
-    return {value for value in vars(custom).values() if isinstance(value, str) and value.startswith(prefix)}
+    constants = [value for name, value in vars(custom).items() if name.isupper()]
+    return {value for value in constants if isinstance(value, str) and value.startswith(prefix)}
 
 
 def protocol_ts() -> str:

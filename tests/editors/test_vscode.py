@@ -79,6 +79,7 @@ def test_the_parts_that_need_no_editor(rig: VSCodeRig, extensions: list[Path]) -
 
 def test_the_mistake_is_underlined_and_explained(window: Session, mistake: str) -> None:
     (error,) = window.until("error", lambda: errors(window, mistake))
+    assert not window.drive("texts", selector=MESSAGE)  # nothing to complain about at start-up
     assert (error["code"], error["source"]) == ("gemm-shape", "tilelang")
     assert "B_shared" in error["message"]
     window.drive("wait", selector=".squiggly-error")
@@ -162,7 +163,11 @@ def test_other_targets(window: Session, quickstart: str, target: str, mark: str)
 
 def test_a_run_started_by_its_lens_ends_with_a_message(window: Session, quickstart: str) -> None:
     window.drive("click", selector=".codelens-decoration a", text="assert vs torch")
-    window.drive("wait", selector=MESSAGE, text="matches ref_program", timeout=120_000)
+    # "✓ ..." or "✗ ...": the message that says the outcome, not the progress before it.
+    window.drive("wait", selector=MESSAGE, text=" matmul_relu", timeout=120_000)
+    window.until("end of the run", lambda: not is_running(window), 120)
+    (message,) = window.drive("texts", selector=MESSAGE)
+    assert "matches ref_program" in message
     window.drive("wait", selector=".statusbar-item", text="matmul_relu")
 
 
@@ -265,6 +270,10 @@ def test_the_whole_scene(window: Session, quickstart: str, tmp_path: Path) -> No
     window.drive("screenshot", path=str(picture.resolve()))
     assert 20_000 < picture.stat().st_size < 300 * 1024
     window.drive("aside")
+
+
+def is_running(window: Session) -> bool:
+    return any("Running" in text for text in window.drive("texts", selector=MESSAGE))
 
 
 def columns(window: Session) -> dict[str, int]:

@@ -112,7 +112,14 @@ export class Connection implements vscode.Disposable {
       documentSelector: [{ scheme: 'file', language: 'python' }],
       initializationOptions,
       outputChannel: this.log,
-      middleware: this.parts.middleware,
+      middleware: {
+        ...this.parts.middleware,
+        workspace: {
+          // The raw section holds settings that are the client's alone, and paths that are still to be expanded.
+          configuration: ({ items }) =>
+            items.map(({ section }) => (section === 'tilelang' ? initializationOptions : null)),
+        },
+      },
       errorHandler: this.errorHandler(),
       // The error comes out of start() as well and is shown there.
       initializationFailedHandler: () => false,

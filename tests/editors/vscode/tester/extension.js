@@ -19,7 +19,7 @@ const methods = {
 
   /** Closes everything and drops unsaved edits; a dirty document would ask and wait for an answer. */
   async reset() {
-    for (const document of vscode.workspace.textDocuments.filter((one) => one.isDirty)) {
+    for (const document of vscode.workspace.textDocuments.filter((one) => one.isDirty && one.languageId === 'python')) {
       await vscode.window.showTextDocument(document);
       await vscode.commands.executeCommand('workbench.action.files.revert');
     }
