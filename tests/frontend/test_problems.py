@@ -91,7 +91,6 @@ def test_misspellings_come_with_an_edit():
 
 
 # -- names that change in loops and branches
-# -------------------------------------------------------------------
 
 
 def test_a_sum_in_a_plain_name_needs_a_variable():
@@ -200,7 +199,6 @@ def test_a_name_of_the_branch_not_taken():
 
 
 # -- what is not known
-# ------------------------------------------------------------------------------------------
 
 
 def test_both_branches_of_an_unknown_condition_are_read_as_perhaps():
@@ -277,7 +275,6 @@ def test_a_name_the_language_has_and_we_do_not_is_a_hint():
 
 
 # -- signatures
-# -------------------------------------------------------------------------------------------------
 
 
 def test_a_const_must_be_an_entry_of_a_shape():

@@ -60,7 +60,7 @@ def run_live(kernel: Any, read: TileProgram, values: dict[str, Any]) -> TileProg
     return trace_lazy(function(**values), list(read.outputs), read.name)
 
 
-# -- arithmetic ------------------------------------------------------------------------------------------------
+# -- arithmetic
 
 NAMES = ("a", "b", "c")
 

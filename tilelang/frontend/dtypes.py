@@ -41,6 +41,8 @@ def read_dtype(run: Run, value: Any, span: Span) -> str | Unknown:
     """The canonical name; a problem at `span` and Unknown if it is none."""
     if isinstance(value, Unknown):
         return value
+    if run.is_unset(value):
+        return run.unknown("a dtype without a value")
     if not looks_like_dtype(value):
         return run.report(UNKNOWN_DTYPE, span, what=f"a dtype is expected here, not {type(value).__name__}")
     try:

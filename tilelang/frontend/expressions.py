@@ -86,6 +86,10 @@ def apply_binary(
 def _operator_error(
     run: Run, node: ast.AST, kind: type[ast.operator], left: Any, right: Any, error: Exception
 ) -> Unknown:
+    if run.is_unset(left) or run.is_unset(right):
+        return run.unknown("a parameter without a value")
+    if isinstance(error, ZeroDivisionError):
+        return run.report(PYTHON_ERROR, run.span(node), what="ZeroDivisionError: division by zero")
     if isinstance(left, ir.Expr) or isinstance(right, ir.Expr):
         return run.report(UNSUPPORTED_PYTHON, run.span(node), what=f"`{SYMBOLS[kind]}`: {error}")
     return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
@@ -206,13 +210,14 @@ def _compare(
     try:
         return fold(compare(kind, left, right))
     except Exception as error:  # noqa: BLE001 (untraced operands are the user's objects)
+        if run.is_unset(left) or run.is_unset(right):
+            return run.unknown("a parameter without a value")
         if run.environment.static and not _plain(left, right):
             return Unknown("a comparison of these objects is not known to the compiler")
         return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
 
 
 # -- displays
-# --------------------------------------------------------------------------------------------------
 
 
 def _elements(run: Run, nodes: list[ast.expr]) -> list[Any] | Unknown:
@@ -298,7 +303,6 @@ def formatted_value(run: Run, node: ast.FormattedValue) -> Any:
 
 
 # -- comprehensions
-# --------------------------------------------------------------------------------------------
 
 
 def _comprehend(run: Run, generators: list[ast.comprehension], add: Callable[[], None]) -> Unknown | None:
@@ -363,7 +367,6 @@ def dict_comprehension(run: Run, node: ast.DictComp) -> Any:
 
 
 # -- the rest
-# --------------------------------------------------------------------------------------------------
 
 
 def lambda_expression(run: Run, node: ast.Lambda) -> Any:

@@ -103,6 +103,8 @@ def evaluate(run: Run, op: str, call: Bound) -> Any:
 
 
 def _no_number(run: Run, call: Bound, name: str, value: Any) -> Unknown:
+    if run.is_unset(value):
+        return run.unknown("a parameter without a value")
     what = f"`{name}` must be a number, not a {type(value).__name__}"
     return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
 

@@ -22,6 +22,7 @@ from tilelang.frontend.functions import new_scope
 from tilelang.frontend.model import NO_VALUE, Function, PrimFunction, TensorType
 from tilelang.frontend.parameters import declare_parameter
 from tilelang.frontend.run import Run, Signature, StopInterpreting, without_slots
+from tilelang.frontend.scalars import named_type
 from tilelang.frontend.tensors import native_tensor
 from tilelang.ir.tile_program import Param, TileProgram
 from tilelang.ir.values import Buffer, Unknown, as_int
@@ -209,7 +210,7 @@ def _wrong_return(run: Run, value: Any, span: Span) -> None:
         what = f"`{value.name}` is returned, but only tensors made by T.empty may be"
         run.report(OUTPUT_NOT_RETURNED, span, related=related, what=what)
         return
-    kind = "a value of the kernel" if isinstance(value, ir.Expr) else f"a {type(value).__name__}"
+    kind = "a value of the kernel" if isinstance(value, ir.Expr) else named_type(value)
     if not run.launched and not isinstance(value, ir.Expr):
         run.complete = False  # a factory of something else
         return

@@ -45,7 +45,7 @@ def call_language(
     bound = bind_arguments(run, signature_of(function), f"T.{name}", args, kwargs, span, callee_span)
     if isinstance(bound, Unknown):
         return bound
-    if not _supported(run, entry, function, bound):
+    if not _supported(run, entry, function, bound) and entry.kind in ("expr", "sync"):
         return Unknown(f"T.{name} is used in a way that is not supported")
     match entry.kind:
         case "tile_op":

@@ -66,7 +66,6 @@ def symbolic_range(run: Run, args: list[Any], span: Span) -> Any:
 
 
 # -- loops of the kernel
-# ---------------------------------------------------------------------------------------
 
 
 def _frame_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
@@ -244,7 +243,6 @@ def _unknown_loop(run: Run, node: ast.For, span: Span) -> Flow | None:
 
 
 # -- loops that run while tracing
-# ------------------------------------------------------------------------------
 
 
 def python_items(run: Run, value: Any, span: Span) -> list[Any] | Unknown:
@@ -258,7 +256,8 @@ def python_items(run: Run, value: Any, span: Span) -> list[Any] | Unknown:
         what = f"{shown} cannot be iterated; loop over its indices with T.serial or T.Parallel"
         return run.report(UNSUPPORTED_PYTHON, span, what=what)
     if isinstance(value, _SymbolicRange):
-        return Unknown("the range is known only when the kernel runs")
+        what = "the range is known only when the kernel runs, so only a `for` statement can run over it"
+        return run.report(UNSUPPORTED_PYTHON, span, what=what)
     if isinstance(value, ClassValue) and value.is_enum:
         return [v for k, v in value.names.items() if not k.startswith("_")]
     items = []

@@ -18,12 +18,13 @@ from tilelang.diagnostics.rules.python import (
 )
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.model import NO_VALUE, Escaped, Late, Missing
-from tilelang.frontend.operators import fold
+from tilelang.frontend.operators import fold, representable
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import (
     any_traced,
     dtype_of_expr,
     is_index_arithmetic,
+    named_type,
     scalar,
 )
 from tilelang.frontend.scope import Scope, TracedRegion
@@ -167,8 +168,9 @@ def store_variable(run: Run, buffer: Buffer, value: Any, span: Span) -> None:
     if isinstance(value, Unknown) or not buffer.known:
         run.complete = False
     elif not isinstance(value, ir.Expr | bool | int | float):
-        what = f"a {type(value).__name__} cannot be stored in the variable `{buffer.name}`"
+        what = f"{named_type(value)} cannot be stored in the variable `{buffer.name}`"
         value = run.report(UNSUPPORTED_PYTHON, span, what=what)
+    value = representable(value, buffer)
     run.emit(Store(buffer, (0,), value, span, run.context))
 
 

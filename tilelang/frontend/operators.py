@@ -10,6 +10,7 @@ dtypes meet as
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -17,9 +18,9 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
-from tilelang.frontend.dtypes import is_float, promote
+from tilelang.frontend.dtypes import bits, is_float, promote
 from tilelang.frontend.scalars import dtype_of_expr
-from tilelang.ir.values import Unknown
+from tilelang.ir.values import Buffer, Unknown
 
 PYTHON_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -66,14 +67,61 @@ SYMBOLS: dict[type, str] = {
 _COMPARE = {ast.Eq: X.EQ, ast.NotEq: X.NE, ast.Lt: X.LT, ast.LtE: X.LE, ast.Gt: X.GT, ast.GtE: X.GE}
 
 
+def constant(value: bool | int | float, dtype: str) -> Any:
+    """A number in a dtype: integers wrap around, floats beyond its range are infinite."""
+    if dtype == "bool":
+        return X.const(bool(value), dtype)
+    if is_float(dtype):
+        largest = _LARGEST.get(dtype, math.inf)
+        number = float(value)
+        if math.isfinite(number) and abs(number) > largest:
+            number = math.copysign(math.inf, number)
+        return X.const(number, dtype)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no {dtype}")
+    return X.const(_wrapped(int(value), dtype), dtype)
+
+
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+
+
+def _wrapped(value: int, dtype: str) -> int:
+    if fits(value, dtype):
+        return value
+    width = bits(dtype)
+    value &= (1 << width) - 1
+    return value - (1 << width) if dtype.startswith("int") and value >> (width - 1) else value
+
+
+def fits(value: int, dtype: str) -> bool:
+    """Whether an integer is a value of an integer dtype."""
+    width = bits(dtype)
+    if dtype.startswith("uint"):
+        return 0 <= value < 1 << width
+    return -(1 << (width - 1)) <= value < 1 << (width - 1)
+
+
+def representable(value: Any, buffer: Buffer) -> Any:
+    """A number to be stored in a buffer, converted now if its dtype does not hold it; others unchanged."""
+    dtype = buffer.dtype
+    if not isinstance(value, int | float) or isinstance(value, bool) or isinstance(dtype, Unknown):
+        return value
+    if is_float(dtype):
+        return value if not abs(value) > _LARGEST.get(dtype, math.inf) else constant(value, dtype)
+    if isinstance(value, int) and (dtype == "bool" or fits(value, dtype)):
+        return value
+    return constant(value, dtype) if math.isfinite(value) else Unknown(f"{value} is no {dtype}")
+
+
 def cast(dtype: str, value: Any) -> Any:
     """`value` in `dtype`, folded for constants."""
     if isinstance(value, bool | int | float):
-        return X.const(int(value) if not is_float(dtype) and dtype != "bool" else value, dtype)
+        return constant(value, dtype)
     if dtype_of_expr(value) == dtype:
         return value
-    if isinstance(value, X.IntImm | X.FloatImm) and (dtype.startswith(("int", "float"))):
-        return X.const(int(value.value) if dtype.startswith("int") else float(value.value), dtype)
+    if isinstance(value, X.IntImm | X.FloatImm):
+        number = value.value
+        return constant(int(number) if isinstance(value, X.IntImm) else float(number), dtype)
     return X.Cast(dtype, value)
 
 
@@ -91,8 +139,13 @@ def joint_dtype(a: Any, b: Any) -> str:
     other = b if isinstance(a, ir.Expr) else a
     if isinstance(other, float) and not is_float(traced[0]):
         return "float32"
-    if traced[0] == "bool" and isinstance(other, int) and not isinstance(other, bool):
-        return "int32"
+    if isinstance(other, int) and not isinstance(other, bool) and not is_float(traced[0]):
+        if traced[0] == "bool":
+            return "int32"
+        if not fits(other, traced[0]):
+            # A literal adapts to the other operand only if it is a value of that dtype.
+            wide = "int32" if fits(other, "int32") and bits(traced[0]) < 32 else "int64"
+            return promote(traced[0], wide)
     return traced[0]
 
 
@@ -127,6 +180,8 @@ def binary(kind: type[ast.operator], a: Any, b: Any) -> Any:
     for v in (a, b):
         if not isinstance(v, ir.Expr | bool | int | float):
             raise TypeError(f"a {type(v).__name__} cannot be combined with a value of the kernel")
+    if kind in (ast.Div, ast.FloorDiv, ast.Mod) and _is_zero(b):
+        raise ZeroDivisionError("division by zero")
     if kind is ast.Div:
         a, b, dtype = match(a, b)
         if not is_float(dtype):
@@ -149,6 +204,8 @@ def binary(kind: type[ast.operator], a: Any, b: Any) -> Any:
         return power(a, b)
     if real:
         raise TypeError(f"`{SYMBOLS[kind]}` needs integers, not {dtype}")
+    if kind in (ast.LShift, ast.RShift) and isinstance(b, X.IntImm) and not 0 <= b.value < bits(dtype):
+        raise ValueError(f"{b.value} is no shift amount for {dtype}: it must be 0 to {bits(dtype) - 1}")
     if kind is ast.LShift:
         return X.shift_left(a, b)
     if kind is ast.RShift:
@@ -162,17 +219,29 @@ def binary(kind: type[ast.operator], a: Any, b: Any) -> Any:
     raise TypeError(f"`{SYMBOLS[kind]}` has no meaning on values of the kernel")
 
 
+def _is_zero(value: Any) -> bool:
+    return getattr(value, "value", value) == 0 and isinstance(value, X.IntImm | X.FloatImm | int | float)
+
+
+_MAX_EXPONENT = 16  # powers up to this one are written as products
+
+
 def power(a: Any, b: Any) -> Any:
-    """`a ** b`: small constant integer exponents as products, integers through float32 otherwise."""
-    exponent = getattr(b, "value", None)
-    if isinstance(b, X.IntImm | X.FloatImm) and exponent in (1, 2, 3, 4):
-        result = a
-        for _ in range(int(exponent) - 1):
-            result = X.Mul(result, a)
-        return result
+    """`a ** b`: small constant integer exponents as products, other powers of integers in float32."""
+    if isinstance(b, X.IntImm | X.FloatImm) and b.value in range(1, _MAX_EXPONENT + 1):
+        return _product(a, int(b.value))
     if not is_float(dtype_of_expr(a)):
-        return X.pow(cast("float32", a), cast("float32", b))
-    return X.pow(a, b)
+        a, b = cast("float32", a), cast("float32", b)
+    # Not X.pow, which logs a warning for exponents above 3.
+    return X.call_intrin(dtype_of_expr(a), "tirx.pow", a, b)
+
+
+def _product(a: Any, exponent: int) -> Any:
+    if exponent == 1:
+        return a
+    half = _product(a, exponent // 2)
+    square = X.Mul(half, half)
+    return X.Mul(square, a) if exponent % 2 else square
 
 
 def compare(kind: type[ast.cmpop], a: Any, b: Any) -> Any:
@@ -247,6 +316,8 @@ def unary(kind: type[ast.unaryop], value: Any) -> Any:
         return value
     if kind is ast.USub and isinstance(value, X.IntImm | X.FloatImm):
         return X.const(-value.value, dtype)
+    if kind is ast.USub and dtype == "bool":
+        return X.Sub(X.const(0, "int32"), cast("int32", value))
     if kind is ast.USub:
         return X.Sub(X.const(0, dtype), value) if not is_float(dtype) else X.Mul(value, X.const(-1, dtype))
     if dtype == "bool":

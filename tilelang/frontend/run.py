@@ -63,7 +63,7 @@ class Limits:
     """How far a run may go before it gives up with a hint."""
 
     steps: int = 150_000
-    depth: int = 60
+    depth: int = 40
     sequence: int = 100_000  # elements of a Python sequence
 
 
@@ -155,22 +155,21 @@ class Run:
         self.maybe_returned: list[Any] = []  # by branches that may not be taken
 
     # -- dispatch
-    # ----------------------------------------------------------------------------------------------
 
     def eval(self, node: ast.expr) -> Any:
         """The value of an expression."""
         self.steps += 1
         if self.steps > self.limits.steps:
             self.give_up(node, f"interpreting this takes more than {self.limits.steps} steps")
-        return self._expressions[type(node)](self, node)
+        return self._expressions.get(type(node), self._expressions[ast.Await])(self, node)
 
     def exec(self, statements: list[ast.stmt]) -> Flow | None:
         """Interpret statements in order until one leaves the block."""
         for statement in statements:
             self.steps += 1
-            handler = self._statements.get(type(statement))
+            handler = self._statements.get(type(statement), self._statements[ast.Match])
             try:
-                flow = handler(self, statement) if handler is not None else None
+                flow = handler(self, statement)
             except RecursionError:
                 self.give_up(statement, "this expression or call is nested too deeply")
             if flow is not None:
@@ -184,7 +183,6 @@ class Run:
         raise StopInterpreting
 
     # -- places and problems
-    # -----------------------------------------------------------------------------------
 
     def span(self, node: ast.AST) -> Span:
         return self.source.span(node)
@@ -243,8 +241,11 @@ class Run:
         except Exception as error:  # noqa: BLE001 (whatever it raises is told to the author)
             return self.report(PYTHON_ERROR, self.span(node), what=f"{type(error).__name__}: {error}")
 
+    def is_unset(self, value: Any) -> bool:
+        """None where a number is needed: in a file, a default that waits for a value and no mistake."""
+        return value is None and self.environment.static
+
     # -- the tree
-    # ----------------------------------------------------------------------------------------------
 
     @contextmanager
     def nested(self, block: list[Any], context: Context | None = None) -> Iterator[list[Any]]:
@@ -283,7 +284,6 @@ class Run:
         late.block[next(k for k, n in enumerate(late.block) if n is late.slot)] = node
 
     # -- limits
-    # ------------------------------------------------------------------------------------------------
 
     @contextmanager
     def called(self, node: ast.AST, name: str) -> Iterator[None]:

@@ -15,6 +15,12 @@ from tilelang.ir.tile_program import Access, Bind
 from tilelang.ir.values import Buffer, Index, Region, Unknown, show
 
 
+def named_type(value: Any) -> str:
+    """`a str`, `an int`: how a message calls a Python value."""
+    name = type(value).__name__
+    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
+
+
 def is_traced(value: Any) -> bool:
     """Whether a value exists only when the kernel runs (or stands for memory of the kernel)."""
     return isinstance(value, ir.Expr | Buffer | Region | Late)

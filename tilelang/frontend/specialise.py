@@ -158,7 +158,6 @@ def _nothing(run: Run, module: StaticModule, kernel: KernelSource) -> TileProgra
 
 
 # -- the kernel's function
-# -------------------------------------------------------------------------------------
 
 
 def kernel_function(module: StaticModule, kernel: KernelSource) -> tuple[Function | None, dict[str, Any]]:
@@ -220,7 +219,6 @@ def _call_with_defaults(run: Run, function: Function) -> Any:
 
 
 # -- where values come from
-# ------------------------------------------------------------------------------------
 
 
 def _from_comment(module: StaticModule, kernel: KernelSource) -> Specialisation | None:

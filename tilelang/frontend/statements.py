@@ -12,6 +12,7 @@ from tilelang.frontend.decorators import decorated
 from tilelang.frontend.dtypes import dtype_name, looks_like_dtype
 from tilelang.frontend.expressions import apply_binary
 from tilelang.frontend.functions import make_function
+from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.loops import truth
 from tilelang.frontend.model import NO_VALUE, Flow, Late, TensorType
 from tilelang.frontend.names import bind_name, read_name
@@ -234,17 +235,22 @@ def nothing(run: Run, node: ast.stmt) -> Flow | None:
 
 
 def unsupported_statement(run: Run, node: ast.stmt) -> Flow | None:
-    """`async`, `match`: no meaning in a kernel; elsewhere what they bind is unknown."""
+    """`async`, `match` and what later Pythons bring: not interpreted, so what they bind is unknown."""
     if run.launch is not None:
-        word = type(node).__name__.lower()
-        run.report(UNSUPPORTED_PYTHON, run.span(node), what=f"`{word}` cannot stand in a kernel")
+        run.complete = False
+        with run.guarded(maybe=True):
+            word = _WORDS.get(type(node).__name__, type(node).__name__.lower())
+            run.report(UNSUPPORTED_PYTHON, run.span(node), what=f"`{word}` is not interpreted in a kernel")
+    for name in assigned_names(run.source, [node]):
+        run.scope.names[name] = Unknown(f"`{name}` is bound by a statement that is not interpreted")
     return None
+
+
+_WORDS = {"AsyncFunctionDef": "async def", "AsyncFor": "async for", "AsyncWith": "async with"}
 
 
 def try_statement(run: Run, node: ast.Try) -> Flow | None:
     """`try`: the body is interpreted; what handlers bind may hold too."""
-    if run.launch is not None:
-        run.report(UNSUPPORTED_PYTHON, run.span(node), what="`try` cannot stand in a kernel")
     flow = run.exec(node.body)
     if flow is not None:
         run.exec(node.finalbody)

@@ -52,7 +52,6 @@ class StaticEnvironment:
         self.builtins = Scope(names=dict(vars(builtins)), owner="builtins")
 
     # -- names
-    # -------------------------------------------------------------------------------------------------
 
     def global_name(self, run: Run, scope: Scope, name: str) -> Any:
         """A name no scope holds: Unknown if some construct may have made it, else it does not exist."""
@@ -72,7 +71,6 @@ class StaticEnvironment:
         return Unknown("an attribute that is not known to the compiler")
 
     # -- calls
-    # -------------------------------------------------------------------------------------------------
 
     def call(
         self, run: Run, node: ast.Call, function: Any, args: list[Argument], kwargs: dict[str, Argument]
@@ -106,7 +104,6 @@ class StaticEnvironment:
         return Unknown(f"`{ast.unparse(node.func)}` is not known to the compiler")
 
     # -- modules
-    # -----------------------------------------------------------------------------------------------
 
     def module(self, run: Run, name: str, level: int) -> Any:
         """A modelled module, a module of the workspace read as source, or Unknown."""

@@ -50,7 +50,10 @@ def subscript(run: Run, node: ast.Subscript) -> Any:
         return enum_member(owner, index)
     if type(owner) in (list, tuple, dict, str, range, bytes) or not run.environment.static:
         try:
-            return owner[index]
+            value = owner[index]
+            if isinstance(value, ir.Var):
+                run.used_names.add(str(value.name))
+            return value
         except Exception as error:  # noqa: BLE001 (whatever the user's container raises is the user's to see)
             return run.report(PYTHON_ERROR, run.span(node), what=_failed(node, error))
     if isinstance(owner, type) or callable(owner):

@@ -11,9 +11,9 @@ from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, PYTHON_ERROR, TRACE
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.model import Instance, Late
 from tilelang.frontend.names import bind_name, store_variable
-from tilelang.frontend.operators import fold
+from tilelang.frontend.operators import fold, representable
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_unknown, kept, scalar
+from tilelang.frontend.scalars import any_unknown, kept, named_type, scalar
 from tilelang.frontend.subscripts import region
 from tilelang.ir.tile_program import Access, Store
 from tilelang.ir.values import Buffer, Region, Unknown, show
@@ -127,10 +127,14 @@ def store(run: Run, place: Region, value: Any) -> None:
     run.accesses.append(Access(place.buffer, place.indices or (), "write", place.span, run.context))
     if any_unknown([*place.starts, value]) is not None or not place.buffer.known:
         run.complete = False
+    elif run.is_unset(value):
+        run.complete = False
+        value = Unknown("a value that is not given")
     elif not isinstance(value, ir.Expr | bool | int | float):
-        what = f"a {type(value).__name__} cannot be stored in `{place.buffer.name}`"
+        what = f"{named_type(value)} cannot be stored in `{place.buffer.name}`"
         run.report(UNSUPPORTED_PYTHON, place.span, what=what)
         return
+    value = representable(value, place.buffer)
     run.emit(Store(place.buffer, place.starts, value, place.span, run.context))
 
 

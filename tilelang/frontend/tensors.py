@@ -103,6 +103,8 @@ def read_shape(run: Run, value: Any, span: Span) -> tuple[Any, ...] | Unknown:
 
 def read_size(run: Run, value: Any, span: Span, what: str = "a size") -> Any:
     """One extent: an integer, an integer expression, or Unknown."""
+    if run.is_unset(value):
+        return run.unknown("a size without a value")
     value = fold(scalar(run, symbolic_size(run, value), span))
     if isinstance(value, bool):
         return int(value)

@@ -6,16 +6,28 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
+from tvm import ir
+
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Argument, Bound
 from tilelang.frontend.model import Late
+from tilelang.frontend.operators import representable
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import scalar
+from tilelang.frontend.scalars import named_type, scalar
 from tilelang.ir.tile_program import Do, Operand, OpRecord
 from tilelang.ir.values import Buffer, Region, Unknown
+from tilelang.language import GemmWarpPolicy
 
 # Parameters that take a tile; all others take numbers or plain objects.
 TILE_PARAMETERS = frozenset({"src", "dst", "A", "B", "C", "buffer", "out"})
+
+_FLAGS = frozenset({"transpose_A", "transpose_B", "disable_tma", "clear"})
+_NUMBERS = frozenset({"value", "clear_accum"})
+_INTEGERS = frozenset({"dim", "batch", "coalesced_width"})
+_WORDS = {
+    "eviction_policy": ("evict_normal", "evict_first", "evict_last"),
+    "prefer_instruction": ("tma", "cp_async", "sync"),
+}
 
 
 def record_operation(run: Run, op: str, fixed: Mapping[str, Any], call: Bound) -> None:
@@ -23,12 +35,10 @@ def record_operation(run: Run, op: str, fixed: Mapping[str, Any], call: Bound) -
     incomplete.
     """
     operands: dict[str, Operand] = {}
-    usable = True
     for name, argument in call.arguments.items():
         value = _operand(run, call, name, argument)
         if isinstance(value, Unknown):
             run.complete = False
-            usable = usable and name not in TILE_PARAMETERS
         operands[name] = Operand(value, argument.span)
     operands |= {name: Operand(value, call.callee_span) for name, value in fixed.items()}
     if run.launch is None:
@@ -44,8 +54,42 @@ def _operand(run: Run, call: Bound, name: str, argument: Argument) -> Any:
     if name in TILE_PARAMETERS:
         return _tile(run, call, name, value, argument)
     if isinstance(value, Buffer | Region):
-        return scalar(run, value, argument.span)
-    return value.name if isinstance(value, Enum) else value
+        value = scalar(run, value, argument.span)
+    return _plain(run, call, name, value, argument)
+
+
+def _plain(run: Run, call: Bound, name: str, value: Any, argument: Argument) -> Any:
+    """An operand that is no tile, checked for what its parameter can be."""
+    if isinstance(value, Unknown):
+        return value
+    if name == "policy":
+        if isinstance(value, Enum) or value in GemmWarpPolicy.__members__:
+            return value.name if isinstance(value, Enum) else value
+        expected = "a T.GemmWarpPolicy"
+    elif name in _FLAGS:
+        if isinstance(value, bool | int):
+            return bool(value)
+        expected = "True or False, known at compile time"
+    elif name in _NUMBERS:
+        if isinstance(value, ir.Expr | bool | int | float):
+            target = call.arguments.get("buffer")
+            buffer = getattr(target.value, "buffer", target.value) if target is not None else None
+            return representable(value, buffer) if isinstance(buffer, Buffer) else value
+        expected = "a number"
+    elif name in _INTEGERS:
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+            return value
+        expected = "an integer known at compile time"
+    elif name in _WORDS:
+        if value is None or value in _WORDS[name]:
+            return value
+        expected = f"one of {', '.join(map(repr, _WORDS[name]))}"
+    else:
+        return value
+    if run.is_unset(value):
+        return Unknown("a parameter without a value")
+    what = f"`{name}` must be {expected}, not {named_type(value)}"
+    return run.report(BAD_ARGUMENTS, argument.span, callee=call.callee, what=what)
 
 
 def _tile(run: Run, call: Bound, name: str, value: Any, argument: Argument) -> Any:
