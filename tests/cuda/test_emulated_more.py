@@ -1,4 +1,6 @@
-"""Tile programs beyond the examples: reductions, fragments in all shapes, pipelines that must not reorder, scalars."""
+"""Tile programs beyond the examples: reductions, fragments in all shapes, pipelines that must not reorder,
+scalars.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ from tests.emulator.memory import poison
 
 REDUCE = """
 @tilelang.jit
-def reduce(A, rows: int = 8, cols: int = 64, dim: int = 1, kind="sum", threads: int = 128, shared: bool = False,
-           keep: bool = False, clear: bool = True, dtype="float32", to_shared: bool = False):
+def reduce(A, rows: int = 8, cols: int = 64, dim: int = 1, kind="sum", threads: int = 128,
+           shared: bool = False, keep: bool = False, clear: bool = True, dtype="float32",
+           to_shared: bool = False):
     M, N = T.const("M, N")
     A: T.Tensor((M, N), dtype)
     B = T.empty((N if dim == 0 else M,), "float32")
@@ -434,3 +437,75 @@ def both(A):
     assert problem.rule == "fragment-layout"
     assert "x and y" in problem.message or "y and x" in problem.message
     assert len(problem.related) == 2, "both gemms are named"
+
+
+def test_copies_between_policies_go_through_shared_memory(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def both(A):
+    A: T.Tensor((64, 64), "float16")
+    B = T.empty((64, 64), "float32")
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((64, 64), "float16")
+        x = T.alloc_fragment((64, 64), "float32")
+        y = T.alloc_fragment((64, 64), "float32")
+        z = T.alloc_fragment((64, 64), "float32")
+        T.copy(A, a)
+        T.clear(x)
+        T.clear(y)
+        T.gemm(a, a, x, policy=T.GemmWarpPolicy.FullRow)
+        T.gemm(a, a, y, policy=T.GemmWarpPolicy.FullCol)
+        T.copy(y, z)
+        for i, j in T.Parallel(64, 64):
+            x[i, j] += z[i, j]
+        T.copy(x, B)
+    return B
+"""
+    a, b = random(rng, (64, 64), "float16"), poison((64, 64), "float32")
+    run_text(text, {"A": a, "B": b})
+    close(b, 2 * (a.astype(np.float32) @ a.astype(np.float32)), 1e-3)
+
+
+def test_a_loop_that_may_be_left_early_keeps_its_barriers(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def until(A):
+    N = T.const("N")
+    A: T.Tensor((N, 64), "float32")
+    B = T.empty((64,), "float32")
+    with T.Kernel(1, threads=64):
+        s = T.alloc_shared((64,), "float32")
+        t = T.alloc_shared((64,), "float32")
+        for k in T.serial(N):
+            for i in T.Parallel(64):
+                s[i] = A[k, i]
+            if A[k, 0] > 0:
+                break
+            for i in T.Parallel(64):
+                t[i] = s[63 - i]
+        for i in T.Parallel(64):
+            B[i] = s[63 - i]
+    return B
+"""
+    a, b = random(rng, (6, 64), "float32"), poison(64, "float32")
+    a[:, 0] = [-1, -1, -1, 1, -1, -1]
+    run_text(text, {"A": a, "B": b}, N=6)
+    assert np.array_equal(b, a[3, ::-1])
+
+
+def test_a_long_loop_over_memory_is_not_unrolled(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def double(A, n: int = 40000):
+    A: T.Tensor((n,), "float16")
+    B = T.empty((n,), "float16")
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(n):
+            B[i] = A[i] * 2
+    return B
+"""
+    a, b = random(rng, (40000,), "float16"), poison(40000, "float16")
+    lowered = lower_text(text)
+    assert "#pragma unroll 8" in lowered.source.text
+    run(lowered, {"A": a, "B": b})
+    assert np.array_equal(b, a * 2)

@@ -69,6 +69,8 @@ class _Block:
         self.groups: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = []
         self.open: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self.line = 0
+        self.left = [np.zeros(self.threads, bool)]  # by loop: threads that left it by `break`
+        self.skipped = [np.zeros(self.threads, bool)]  # threads that skip the rest of an iteration
         for p in lowered.func.params:
             if X.is_buffer_var(p):
                 self.tensors[p.__chandle__()] = tensors[str(p.name)]
@@ -89,7 +91,9 @@ class _Block:
             self.line = int(s.span.line)
         if isinstance(s, X.SeqStmt):
             for part in s.seq:
-                self._statement(part, mask)
+                going = mask & ~self.left[-1] & ~self.skipped[-1]
+                if going.any():
+                    self._statement(part, going)
         elif isinstance(s, X.AttrStmt):
             self._axis(s)
             self._statement(s.body, mask)
@@ -108,6 +112,10 @@ class _Block:
             self._for(s, mask)
         elif isinstance(s, X.While):
             self._while(s, mask)
+        elif isinstance(s, X.Break):
+            self.left[-1] |= mask
+        elif isinstance(s, X.Continue):
+            self.skipped[-1] |= mask
         else:
             raise NotImplementedError(type(s).__name__)
 
@@ -140,18 +148,38 @@ class _Block:
         count = np.broadcast_to(np.asarray(self.e.value(s.extent, mask)), (self.threads,))
         step = 1 if s.step is None else int(s.step.value)
         turns = -(-count // step)
+        self._enter()
         for k in range(int(turns[mask].max(initial=0))):
-            active = mask & (k < turns)
+            active = self._next(mask & (k < turns))
+            if not active.any():
+                break
             value = (first + k * step).astype(np.int32)
             self.e.values[s.loop_var.__chandle__()] = value[0] if (value == value[0]).all() else value
             self._statement(s.body, active)
+        self._leave()
 
     def _while(self, s: X.While, mask: np.ndarray) -> None:
+        self._enter()
         while True:
+            mask = self._next(mask)
             mask = mask & np.broadcast_to(np.asarray(self.e.value(s.condition, mask), bool), (self.threads,))
             if not mask.any():
-                return
+                break
             self._statement(s.body, mask)
+        self._leave()
+
+    def _enter(self) -> None:
+        self.left.append(np.zeros(self.threads, bool))
+        self.skipped.append(np.zeros(self.threads, bool))
+
+    def _next(self, mask: np.ndarray) -> np.ndarray:
+        """Threads that begin another iteration: those that did not leave the loop by `break`."""
+        self.skipped[-1][:] = False
+        return mask & ~self.left[-1]
+
+    def _leave(self) -> None:
+        self.left.pop()
+        self.skipped.pop()
 
     def _store(self, s: X.BufferStore, mask: np.ndarray) -> None:
         value = np.asarray(self.e.value(s.value, mask))

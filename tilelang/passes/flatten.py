@@ -20,6 +20,8 @@ from tilelang.layout.shared import SharedLayout
 from tilelang.passes.plan_shared import layout_of
 from tilelang.passes.walk import constant, index, map_operands, remake
 
+UNROLL = "pragma_unroll"  # annotation of a serial loop: how many iterations the compiler unrolls
+
 
 @dataclass(frozen=True)
 class Flat:
@@ -109,7 +111,10 @@ class _Flatten:
             self._analyzer.bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, stmt.extent), True)
             bounds = [self.expression(stmt.min), self.expression(stmt.extent)]
             body = self.statement(stmt.body)
-            return X.For(stmt.loop_var, *bounds, stmt.kind, body, step=stmt.step, span=stmt.span)
+            notes = {UNROLL: stmt.annotations[UNROLL]} if UNROLL in stmt.annotations else None
+            return X.For(
+                stmt.loop_var, *bounds, stmt.kind, body, annotations=notes, step=stmt.step, span=stmt.span
+            )
         if isinstance(stmt, X.While):
             return X.While(self.expression(stmt.condition), self.statement(stmt.body), stmt.span)
         if isinstance(stmt, X.IfThenElse):

@@ -65,6 +65,9 @@ class LayoutMap:
     shared: Mapping[int, SharedLayout]
     loops: Mapping[int, Fragment]
     buffers: Mapping[int, ir.Var]
+    # Copies between fragments that lie in different threads: the loop -> layouts of its reading and writing
+    # half.
+    exchanges: Mapping[int, tuple[Fragment, Fragment]] = field(default_factory=dict)
 
     def describe(self) -> dict[str, str]:
         """Buffer name -> one line, for hovers."""
@@ -112,6 +115,7 @@ class _Site:
     outer: dict[int, int]  # variables of serial loops around it: handle -> extent
     memory: bool = False
     reduce: Reduce | None = None
+    copy: bool = False  # moves elements and does nothing else
 
     def fragments(self) -> Iterator[_Use]:
         """The uses, written ones first."""
@@ -151,11 +155,28 @@ class _Inference:
         self._make_sites()
         self._common(self._state, self._sites)
         self._free()
+        exchanges = {}
         for site in self._sites:
             problem = self._mismatch(site, self._state)
-            if problem is not None:
+            halves = self._halves(site, self._state) if problem is not None else None
+            if halves is not None:
+                exchanges[site.stmt.__chandle__()] = halves
+            elif problem is not None:
                 raise KernelError([self._conflict(site, problem)])
-        return LayoutMap(self._state.fragments, self._shared, self._state.loops, self._buffers)
+        return LayoutMap(self._state.fragments, self._shared, self._state.loops, self._buffers, exchanges)
+
+    def _halves(self, site: _Site, state: _State) -> tuple[Fragment, Fragment] | None:
+        """The layouts of both sides of a copy between fragments, to be joined by shared memory; None
+        elsewhere.
+        """
+        if not site.copy or len(site.uses) != 2:
+            return None
+        layouts = {}
+        for use in site.uses:
+            fragment = state.fragments.get(use.handle)
+            layouts[use.mode] = _loop_layout(site, use, fragment) if fragment is not None else None
+        source, target = layouts.get("read"), layouts.get("write")
+        return (source, target) if source is not None and target is not None else None
 
     # Collecting
 
@@ -237,6 +258,7 @@ class _Inference:
             ]
             memory = any(in_memory(a.buffer) for a in loop.accesses)
             site = _Site(loop.stmt, loop.vars, loop.shape, uses, loop.span, vector, outer | inner, memory)
+            site.copy = loop.note("tl.op") == "copy" and isinstance(loop.body, X.BufferStore)
             self._sites.append(site)
         for stmt, reduce, outer in self._reductions:
             self._sites.append(self._reduction_site(stmt, reduce, outer))
@@ -265,15 +287,27 @@ class _Inference:
     # Common
 
     def _common(self, state: _State, sites: list[_Site]) -> None:
-        """Propagate until nothing changes."""
+        """Propagate until nothing changes. Copies between fragments come last: they alone can bridge two
+        layouts.
+        """
+        bridges = [s for s in sites if s.copy and len(s.uses) == 2]
+        others = [s for s in sites if s not in bridges]
         changed = True
         while changed:
             changed = False
-            for site in sites:
-                if site.stmt.__chandle__() not in state.loops:
-                    changed |= self._loop_from_fragments(site, state)
-                if site.stmt.__chandle__() in state.loops:
-                    changed |= self._fragments_from_loop(site, state)
+            for site in others:
+                changed |= self._propagate(site, state)
+            if not changed:
+                changed = any(self._propagate(site, state) for site in bridges)
+
+    def _propagate(self, site: _Site, state: _State) -> bool:
+        """Lay out the loop from its fragments, then its fragments from the loop; whether anything was new."""
+        changed = False
+        if site.stmt.__chandle__() not in state.loops:
+            changed = self._loop_from_fragments(site, state)
+        if site.stmt.__chandle__() in state.loops:
+            changed |= self._fragments_from_loop(site, state)
+        return changed
 
     def _loop_from_fragments(self, site: _Site, state: _State) -> bool:
         known = [u for u in site.fragments() if u.handle in state.fragments and u.mode != "reduce"]
@@ -393,7 +427,7 @@ class _Inference:
                 self._common(state, component)
         for site in component:
             problem = self._mismatch(site, state)
-            if problem is not None:
+            if problem is not None and self._halves(site, state) is None:
                 return site, problem
         return None
 
@@ -419,6 +453,8 @@ class _Inference:
         moves = 0.0
         for site in component:
             loop = state.loops[site.stmt.__chandle__()]
+            if self._mismatch(site, state) is not None:
+                moves += 2 * loop.registers  # through shared memory
             if site.memory:
                 moves += loop.registers / min(site.vector, contiguous_registers(loop))
         return slots + moves / 1024

@@ -14,7 +14,7 @@ and loops of known extents.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,10 +24,10 @@ from tvm import tirx as X
 
 from tilelang.ir import tile_ops
 from tilelang.ir.tile_ops import seq
-from tilelang.passes.accesses import all_accesses
+from tilelang.passes.accesses import accesses, all_accesses
 from tilelang.passes.evaluate import NotEvaluable, evaluate
 from tilelang.passes.plan_pipelines import SETTLED
-from tilelang.passes.walk import children, constant, remake, with_body
+from tilelang.passes.walk import children, constant, remake, walk, with_body
 
 _NOBODY, _MANY = -1, -2
 
@@ -155,14 +155,17 @@ class _Sync:
 
     def _measure(self, stmt: Any) -> _Pending:
         touches: dict[int, set[_Touch]] = {}
-        loops: dict[int, int] | None = None
-        for access in all_accesses(stmt):
-            handle = access.buffer.__chandle__()
-            if handle not in self._watched or (self._settled and handle in self._versioned):
-                continue
-            loops = _loops(stmt) if loops is None else loops
-            owners = self._owners(access.element, access.buffer, loops)
-            touches.setdefault(handle, set()).add(_Touch(access.mode == "write", owners))
+        loops = _loops(stmt)
+        for part in walk(stmt):
+            for access in accesses(part):
+                handle = access.buffer.__chandle__()
+                if handle not in self._watched or (self._settled and handle in self._versioned):
+                    continue
+                # An instruction of the whole warp reads for other threads than the one that gives the
+                # address.
+                alone = not isinstance(part, X.Evaluate)
+                owners = self._owners(access.element, access.buffer, loops) if alone else None
+                touches.setdefault(handle, set()).add(_Touch(access.mode == "write", owners))
         return _Pending({h: frozenset(t) for h, t in touches.items()})
 
     def _owners(self, element: Any, buffer: ir.Var, loops: Mapping[int, int]) -> np.ndarray | None:
@@ -242,6 +245,8 @@ class _Sync:
         """
         # The loads of a condition happen before every iteration; a conflict is met by a barrier at the end.
         head = self._condition(stmt) if isinstance(stmt, X.While) else _Pending()
+        if any(isinstance(s, X.Break | X.Continue) for s in walk(stmt.body)):
+            return self._with_jumps(stmt, entry.merged(head))
         while True:
             self.count = 0
             body, after = self.statement(stmt.body, entry.merged(head))
@@ -250,6 +255,25 @@ class _Sync:
             if entry.covers(after):
                 return body, after, self.count
             entry = entry.merged(after)
+
+    def _with_jumps(self, stmt: Any, entry: _Pending) -> tuple[Any, _Pending, int]:
+        """A jump may skip any barrier of the body, so everything in it counts as pending at its beginning and
+        end.
+        """
+        everything = entry
+        for leaf in self._all_leaves(stmt.body):
+            everything = everything.merged(self._touches(leaf))
+        self.count = 0
+        body, _ = self.statement(stmt.body, everything)
+        return body, everything, self.count
+
+    def _all_leaves(self, stmt: Any) -> Iterator[Any]:
+        inner = isinstance(stmt, X.SeqStmt) or stmt.__chandle__() in self._block_level
+        if not inner:
+            yield stmt
+            return
+        for child in children(stmt):
+            yield from self._all_leaves(child)
 
 
 def _loops(stmt: Any) -> dict[int, int]:

@@ -17,22 +17,60 @@ import tvm_ffi
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.diagnostics.error import KernelError
+from tilelang.diagnostics.rules import layout as rules
+from tilelang.diagnostics.span import Span
+from tilelang.ir.spans import from_tvm
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
 from tilelang.passes.evaluate import NotEvaluable
+from tilelang.passes.flatten import UNROLL
 from tilelang.passes.guard_bounds import conjunction
 from tilelang.passes.infer_layouts import contiguous_registers, owned_registers
-from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory
+from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory, parallel_loop
 from tilelang.passes.walk import FRAGMENT, constant, index, is_choice, map_operands, remake, variables, walk
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
+from tilelang.targets.simt.ops.copy import parallel
 from tilelang.targets.simt.ops.registers import Radix, fit_digits
+
+_UNROLLED = 32  # groups of a loop over memory that are unrolled completely
+_STEPS = 8  # else so many at a time
 
 
 def lower_parallel(loop: ParallelLoop, block: Block) -> Any:
     """The statement that each thread of the block runs for its part of `loop`."""
     if loop.shape is None:
         return _strided(loop, block)
-    return ParallelLowering(loop, block).run()
+    try:
+        if loop.stmt.__chandle__() in block.layouts.exchanges:
+            return _exchange(loop, block)
+        return ParallelLowering(loop, block).run()
+    except NotEvaluable as problem:
+        span = from_tvm(loop.span) or Span("<kernel>", 1, 1, 1, 1)
+        raise KernelError([rules.FRAGMENT_LAYOUT.at(span, buffer=problem.args[0])]) from problem
+
+
+def _exchange(loop: ParallelLoop, block: Block) -> Any:
+    """A copy between fragments whose elements lie in different threads: through shared memory."""
+    store = loop.body
+    source, target = block.layouts.exchanges[loop.stmt.__chandle__()]
+    shape = loop.shape or ()
+    space = X.decl_buffer(shape, str(store.buffer.dtype), f"{store.buffer.name}_shared", scope="shared")
+    block.workspaces.append(space)
+    halves = (
+        (source, X.BufferStore(space, store.value, list(loop.vars), store.span)),
+        (
+            target,
+            X.BufferStore(
+                store.buffer, X.BufferLoad(space, list(loop.vars)), list(store.indices), store.span
+            ),
+        ),
+    )
+    parts = []
+    for layout, body in halves:
+        half = parallel_loop(parallel(list(loop.vars), list(shape), body, {}, loop.span))
+        parts.append(ParallelLowering(half, block, layout).run())
+    return seq(parts)
 
 
 def _strided(loop: ParallelLoop, block: Block) -> Any:
@@ -59,9 +97,9 @@ def _strided(loop: ParallelLoop, block: Block) -> Any:
 class ParallelLowering:
     """One loop being lowered: `lanes` iterations at once, `count` groups of them in each thread."""
 
-    def __init__(self, loop: ParallelLoop, block: Block) -> None:
+    def __init__(self, loop: ParallelLoop, block: Block, layout: Fragment | None = None) -> None:
         self.loop, self.block = loop, block
-        self.layout: Fragment = block.layouts.loops[loop.stmt.__chandle__()]
+        self.layout: Fragment = layout or block.layouts.loops[loop.stmt.__chandle__()]
         self.widths = block.widths
         self.inner = loop.vars[-1]
         self.access = {a.element.__chandle__(): a for a in loop.accesses}
@@ -94,7 +132,17 @@ class ParallelLowering:
         guard = self._inside()
         if guard is not None:
             body = X.IfThenElse(guard, body, None, self.loop.span)
-        return body if self.count == 1 else unrolled(self.group, self.count, body, self.loop.span)
+        if self.count == 1:
+            return body
+        in_registers = any(a.buffer.scope() == FRAGMENT for a in self.loop.accesses)
+        if in_registers or self.count <= _UNROLLED:
+            return unrolled(self.group, self.count, body, self.loop.span)
+        # Only registers need constant indices; code that touches memory alone need not be that long.
+        notes = {UNROLL: _STEPS}
+        kind = X.ForKind.SERIAL
+        return X.For(
+            self.group, index(0), index(self.count), kind, body, annotations=notes, span=self.loop.span
+        )
 
     def first_indices(self, element: Any) -> list[Any] | None:
         """Indices of the group's first element of an access to memory; None where the lanes are no
@@ -211,7 +259,7 @@ class ParallelLowering:
         position = self.position if lane is None else self.position + lane
         found = fit_digits(table, valid, [Radix(position, self.layout.registers), *radices])
         if found is None:
-            raise NotEvaluable(f"the registers of {buffer.name} follow no pattern in this loop")
+            raise NotEvaluable(str(buffer.name))
         return self.block.simplify(found)
 
     def _table(
@@ -225,7 +273,7 @@ class ParallelLowering:
         outer = {v.__chandle__(): n for v, n in serial}
         held = owned_registers(self.layout, self.loop.vars, outer, indices, fragment)
         if held is None:
-            raise NotEvaluable(f"{buffer.name} lies in other threads")
+            raise NotEvaluable(str(buffer.name))
         shape = (self.layout.registers, *(n for _, n in serial))
         _, position = np.nonzero(self.layout.table >= 0)
         steps = int(np.prod(shape[1:]))
@@ -234,7 +282,7 @@ class ParallelLowering:
         table.flat[at] = held[1]
         valid.flat[at] = True
         if not (table.flat[at] == held[1]).all():
-            raise NotEvaluable(f"the register of {buffer.name} depends on the thread")
+            raise NotEvaluable(str(buffer.name))
         self._tables[key] = (table, valid, [Radix(v, n) for v, n in serial])
         return self._tables[key]
 
