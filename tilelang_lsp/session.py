@@ -230,7 +230,7 @@ class Session:
             name = known.qualified_name if known else kernel.qualified_name
             run = file.runs.get(name)
             last = run.result if run and run.fingerprint == _fingerprint(file.document, kernel) else None
-            found.extend(lenses(file.document.span(kernel.start, kernel.end), name, known, last))
+            found.extend(lenses(file.document.first_line(kernel), name, known, last))
         return found
 
     async def run(self, file: OpenFile, kernel_name: str, report: Callable[[str], None]) -> RunResult:

@@ -51,6 +51,11 @@ def run_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return runs
 
 
+def _has_gpu() -> bool:
+    """Asked of the driver, as importing torch here would take seconds."""
+    return Path("/proc/driver/nvidia/version").exists() or Path("/dev/nvidia0").exists()
+
+
 ADD = facts(tensor("A", "N"), tensor("B", "N"), tensor("C", "N", role="output"))
 
 
@@ -179,6 +184,23 @@ async def test_cancelling_ends_the_process(run_text, tmp_path):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not _is_alive(int(pid_file.read_text()))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not _has_gpu(), reason="no NVIDIA GPU here")
+async def test_on_a_gpu_a_large_case_is_asserted_and_timed(run_text):
+    text = HEAD + "@tilelang.jit\ndef k(A, B): return A @ B\n\ndef ref_program(A, B): return torch.mm(A, B)\n"
+    gemm = facts(
+        tensor("A", "M", "K", dtype="float16"),
+        tensor("B", "K", "N", dtype="float16"),
+        tensor("C", "M", "N", dtype="float16", role="output"),
+        ops=(OpFact("gemm", NOWHERE, NOWHERE, "", ""),),
+    )
+    result = await run_text(text, gemm)
+    assert result.passed, result.error or result.cases
+    assert result.device.startswith("NVIDIA")
+    assert result.cases[2].sizes == (("M", 4096), ("K", 4096), ("N", 4096))
+    assert result.tflops > 1 and 0.01 < (result.roofline_share or 0.5) < 1.1
 
 
 async def test_an_interpreter_that_is_not_there():

@@ -99,6 +99,12 @@ class Document:
         end_line, end_column = self.index.place(end)
         return Span(self.path, line + 1, column + 1, end_line + 1, end_column + 1)
 
+    def first_line(self, kernel: KernelSlice) -> Span:
+        """The line on which a kernel begins, from there to its end."""
+        line, column = self.index.place(kernel.start)
+        end = len(self.index.line(line))
+        return Span(self.path, line + 1, column + 1, line + 1, end + 1)
+
     def text_of(self, kernel: KernelSlice) -> str:
         return self.text[kernel.start : kernel.end]
 

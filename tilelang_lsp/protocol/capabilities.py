@@ -21,17 +21,12 @@ class ClientFeatures:
     show_document: bool = False
     progress: bool = False
     configuration: bool = False
-    related_information: bool = False
-    code_description: bool = False
-    hierarchical_symbols: bool = False
 
     @staticmethod
     def of(capabilities: types.ClientCapabilities) -> ClientFeatures:
         text, work, window = capabilities.text_document, capabilities.workspace, capabilities.window
-        published = text.publish_diagnostics if text else None
-        pulled = text.diagnostic if text else None
         return ClientFeatures(
-            pull_diagnostics=pulled is not None,
+            pull_diagnostics=bool(text and text.diagnostic is not None),
             refresh_diagnostics=_refresh(work, "diagnostics"),
             refresh_lenses=_refresh(work, "code_lens"),
             refresh_hints=_refresh(work, "inlay_hint"),
@@ -40,12 +35,6 @@ class ClientFeatures:
             show_document=bool(window and window.show_document and window.show_document.support),
             progress=bool(window and window.work_done_progress),
             configuration=bool(work and work.configuration),
-            # Pull diagnostics have these too, under newer names; clients that pull take them.
-            related_information=bool(pulled or (published and published.related_information)),
-            code_description=bool(pulled or (published and published.code_description_support)),
-            hierarchical_symbols=bool(
-                text and text.document_symbol and text.document_symbol.hierarchical_document_symbol_support
-            ),
         )
 
 
