@@ -19,6 +19,7 @@ import pytest
 from tilelang.diagnostics import rules as rule_files
 from tilelang.diagnostics.registry import RULES
 from tilelang.diagnostics.rule import Rule
+from tilelang.language.names import LANGUAGE
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -278,6 +279,16 @@ def test_rule_names_explain_themselves():
     for rule in RULES.values():
         assert re.fullmatch(r"[a-z]+(-[a-z]+)+", rule.name), rule.name
         assert rule.summary and not rule.summary.endswith(".."), rule.name
+
+
+def test_messages_advise_only_what_the_language_has():
+    advised = {
+        name
+        for records in rule_constants().values()
+        for record in records
+        for name in re.findall(r"\bT\.(\w+)", record.message)
+    }
+    assert advised and advised <= set(LANGUAGE)
 
 
 def test_every_rule_is_raised_somewhere():

@@ -52,7 +52,7 @@ PARALLEL_REDUCTION_RACE = Rule(
     Severity.ERROR,
     "Iterations of T.Parallel that update one cell race.",
     "iterations that differ only in {vars} update the same element {access} at the same time: "
-    "use T.reduce_sum, or T.atomic_add",
+    "use T.reduce_sum, or a serial loop over {vars}",
 )
 PARALLEL_WRITE_RACE = replace(
     PARALLEL_REDUCTION_RACE,
