@@ -147,7 +147,7 @@ class TestHover:
     def test_kernel(self, place):
         check_hover(
             place,
-            "grid: (ceildiv(N, 128))×(ceildiv(M, 128)) blocks",
+            "grid: ceildiv(N, 128)×ceildiv(M, 128) blocks",
             "256 threads per block",
             "shared memory: 24 KiB of 227 KiB (11 %)",
         )

@@ -36,7 +36,7 @@ def _in_kernel(facts: KernelFacts, index: LineIndex, line: int, column: int) -> 
         return Hover(buffer_markdown(facts, facts.buffers[named[0]]), named[1])
     for op in facts.ops:
         if contains(op.callee_span, line, column):
-            return Hover(_op_markdown(facts, op), op.callee_span)
+            return Hover(_op_markdown(facts, op, _written(index, op.callee_span)), op.callee_span)
     for loop in facts.loops:
         span = callee(loop.span, index.line(loop.span.line - 1))
         if contains(span, line, column):
@@ -76,16 +76,21 @@ _SCOPES = {
 }
 
 
-def _op_markdown(facts: KernelFacts, op: OpFact) -> str:
+def _written(index: LineIndex, span: Span) -> str:
+    """The text of a span within one line."""
+    return index.line(span.line - 1)[span.column - 1 : span.end_column - 1]
+
+
+def _op_markdown(facts: KernelFacts, op: OpFact, written: str) -> str:
     lines = [op.summary]
     if op.instruction:
         lines.append(f"{facts.target}: {op.instruction}")
-    return _page(f"T.{op.op}", [*lines, *op.notes], _basis(facts))
+    return _page(written or f"T.{op.op}", [*lines, *op.notes], _basis(facts))
 
 
 def _loop_markdown(loop: LoopFact) -> str:
     lines = [loop.summary]
-    if loop.num_stages:
+    if loop.num_stages and "stage" not in loop.summary:
         lines.append(quantity(loop.num_stages, "stage"))
     return _page(f"T.{loop.kind}({', '.join(map(str, loop.extents))})", lines, None)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tilelang.facts.kernel_facts import KernelFacts, Size
+
+_ATOM = re.compile(r"\w+|\w+\([^()]*\)")  # a name, or a call such as ceildiv(N, 128)
 
 
 def byte_text(n_bytes: int) -> str:
@@ -16,7 +19,8 @@ def byte_text(n_bytes: int) -> str:
 
 
 def shape_text(shape: Sequence[Size]) -> str:
-    return "×".join(str(s) if isinstance(s, int) or s.isidentifier() else f"({s})" for s in shape)
+    """`128×32`, `ceildiv(M, 128)×N`; sums and the like get parentheses."""
+    return "×".join(str(s) if isinstance(s, int) or _ATOM.fullmatch(s) else f"({s})" for s in shape)
 
 
 def specialisation_text(facts: KernelFacts) -> str:
