@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -95,6 +96,18 @@ class TestAnalysis:
         assert "void" in (await file.generated("double"))["text"]
         assert not mark.exists()
         file.close()
+
+    def test_starting_in_a_folder_runs_nothing_in_it(self, tmp_path: Path):
+        """`python -m` puts the current folder first on the path; what lies there must not be imported."""
+        mark = tmp_path / "mark"
+        for name in ("json", "argparse", "uuid", "hashlib", "pygls", "tilelang", "tree_sitter"):
+            (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'w')\nraise SystemExit('ran')\n")
+        command = [sys.executable, "-m", "tilelang_lsp.server", "--version"]
+        done = subprocess.run(
+            command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert not mark.exists()
 
     @pytest.mark.parametrize(
         "text",
