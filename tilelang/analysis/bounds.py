@@ -137,10 +137,13 @@ def _outside(subject: Subject, start: Value, extent: Value, size: Value, context
     if varying is None:
         return None
     prover = subject.prover
-    for value in prover.extremes(start, varying):
-        if prover.less(size, add(value, extent)) or prover.less(value, 0):
-            return value
-    return None
+    found = [
+        value
+        for value in prover.extremes(start, varying)
+        if prover.less(size, add(value, extent)) or prover.less(value, 0)
+    ]
+    # The farthest of several says most.
+    return max(found, key=lambda v: abs(as_int(v) or 0), default=None)
 
 
 def _never_inside(subject: Subject, start: Value, size: Value, context: Context) -> bool:

@@ -87,8 +87,6 @@ def _alone(subject: Subject, seen: _Seen) -> Problem | None:
         return FRAGMENT_DIAGONAL.at(access.span, related=declared(access.buffer), var=twice.name, **fields)
     for index in seen.indices:
         var = _shifted(subject, index, seen)
-        if var is None:
-            var = _reversed(subject, index, seen)
         if var is not None:
             return FRAGMENT_CROSS_THREAD.at(
                 access.span, related=declared(access.buffer), var=var.name, **fields
@@ -114,16 +112,6 @@ def _shifted(subject: Subject, index: Value, seen: _Seen) -> ir.Var | None:
     if wraps and (modulus is None or extent > modulus):
         return None
     return var if _offset_overlaps(subject, form, var, extent, seen) else None
-
-
-def _reversed(subject: Subject, index: Value, seen: _Seen) -> ir.Var | None:
-    """The parallel variable that an index runs against: `n - 1 - i`."""
-    form = affine(index)
-    if form is None or len(form.terms) != 1:
-        return None
-    (var,) = form.variables
-    is_parallel = any(var.same_as(p) for p in seen.variables)
-    return var if is_parallel and form.coefficient(var) == -1 and _at_least_two(subject, var) else None
 
 
 def _offset_overlaps(subject: Subject, form: Affine, var: ir.Var, extent: int, seen: _Seen) -> bool:
