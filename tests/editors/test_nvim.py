@@ -149,6 +149,32 @@ def test_preview_follows_an_edit(editor: Nvim, quickstart: str) -> None:
     assert "7" in "\n".join(line for line in after if line not in before)
 
 
+def test_marks_stay_right_when_lines_are_inserted_above(editor: Nvim, quickstart: str) -> None:
+    gemm = line_of(quickstart, "T.gemm(")
+    go_to(editor, gemm)
+    editor.ask("vim.cmd.TilelangPreview('cuda')")
+    before = editor.until("marked lines", lambda: marked(editor))
+    editor.ask(
+        "vim.api.nvim_buf_set_lines(0, 0, 0, false, { '# one', '# two' }) vim.cmd.doautocmd('TextChanged')"
+    )
+    go_to(editor, gemm + 2)
+    editor.until("the same lines", lambda: marked(editor) == before)
+    go_to(editor, gemm + 3)
+    editor.until("no marked lines", lambda: not marked(editor))
+
+
+def test_the_cursor_in_the_preview_leads_to_the_python_line(editor: Nvim, quickstart: str) -> None:
+    go_to(editor, line_of(quickstart, "T.clear("))
+    editor.ask("vim.cmd.TilelangPreview('cuda')")
+    editor.until("marked lines", lambda: marked(editor))
+    text = preview_text(editor)
+    editor.ask("vim.cmd.wincmd('l')")
+    go_to(editor, next(i for i, line in enumerate(text) if "mma" in line and "(" in line and i > 20))
+    editor.ask("vim.cmd.wincmd('h')")
+    line = editor.ask("return vim.api.nvim_win_get_cursor(0)[1]") - 1
+    assert line == line_of(quickstart, "T.gemm(")
+
+
 @pytest.mark.parametrize(
     ("target", "mark", "filetype"),
     [("cuda", "__global__", "cuda"), ("hip", "__global__", "cpp"), ("metal", "kernel void", "cpp")],

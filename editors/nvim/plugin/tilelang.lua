@@ -60,6 +60,17 @@ vim.api.nvim_create_autocmd('CursorMoved', {
   end,
 })
 
+vim.api.nvim_create_autocmd({ 'TextChanged', 'InsertLeave' }, {
+  group = group,
+  pattern = '*.py',
+  callback = function(event)
+    local preview = package.loaded['tilelang.preview']
+    if preview then
+      preview.edited(vim.api.nvim_buf_get_name(event.buf))
+    end
+  end,
+})
+
 vim.api.nvim_create_autocmd('LspAttach', {
   group = group,
   callback = function(event)

@@ -48,8 +48,24 @@ local function set_text(buffer, text)
   vim.bo[buffer].modified = false
 end
 
+--- Fetches the line map of the text that a preview shows; a map of another text, or none, leaves nothing marked.
+---@param server vim.lsp.Client
+---@param buffer integer
+local function fetch_map(server, buffer)
+  local preview = previews[buffer]
+  server:request('tilelang/generatedSource', source_params(preview), function(_, source)
+    if not vim.api.nvim_buf_is_valid(buffer) then
+      return
+    end
+    local shown = table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n')
+    local same = source and source.text and vim.trim(source.text) == vim.trim(shown)
+    preview.map = same and source.lineMap or {}
+    M.link(vim.api.nvim_get_current_win())
+  end)
+end
+
 --- Fetches text and line map. The text is asked for in the standard way, because that is what makes the server say when
---- it changes; the map comes with our own request and is taken only if it is about the same text.
+--- it changes; the map comes with our own request.
 ---@param buffer integer
 ---@param uri string
 local function fetch(buffer, uri)
@@ -65,11 +81,7 @@ local function fetch(buffer, uri)
       return set_text(buffer, '// ' .. failure.message)
     end
     set_text(buffer, content.text)
-    local preview = previews[buffer]
-    server:request('tilelang/generatedSource', source_params(preview), function(_, source)
-      preview.map = source and source.text == content.text and source.lineMap or {}
-      M.link(vim.api.nvim_get_current_win())
-    end)
+    fetch_map(server, buffer)
   end)
 end
 
@@ -102,6 +114,28 @@ function M.changed(uri)
       if changed.target == preview.target then
         fetch(buffer, uri)
       end
+    end
+  end
+end
+
+--- A Python file was edited: lines may have moved where no generated text changes.
+---@param path string
+function M.edited(path)
+  local server = client.get()
+  for buffer, preview in pairs(previews) do
+    if server and preview.path == path then
+      fetch_map(server, buffer)
+    end
+  end
+end
+
+--- The loaded buffer of a file; `bufnr()` would take the name for a pattern, and find the preview by it.
+---@param path string
+---@return integer?
+local function buffer_of(path)
+  for _, buffer in ipairs(vim.api.nvim_list_bufs()) do
+    if vim.api.nvim_buf_is_loaded(buffer) and vim.api.nvim_buf_get_name(buffer) == path then
+      return buffer
     end
   end
 end
@@ -157,9 +191,9 @@ function M.link(window)
   local cursor = vim.api.nvim_win_get_cursor(window)[1]
   local own = previews[buffer]
   if own then
-    local python = vim.fn.bufnr(own.path)
+    local python = buffer_of(own.path)
     local line = own.map[cursor] or 0
-    if python ~= -1 and vim.api.nvim_buf_is_loaded(python) then
+    if python then
       mark(python, line > 0 and { line } or {})
       reveal(python, line > 0 and line or nil)
     end
