@@ -6,6 +6,7 @@ from tvm import tirx as X
 
 from tilelang.diagnostics.span import Span
 from tilelang.ir.build import build_prim_func
+from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import (
     Alloc,
     Context,
@@ -55,7 +56,7 @@ def _region(r: Region, extents) -> object:
 def _build_copy(r: OpRecord):
     src, dst = r.region("src"), r.region("dst")
     tile = src.extents if dst.is_point else dst.extents
-    return Copy(_region(src, tile), _region(dst, tile)).call()
+    return Copy(_region(src, tile), _region(dst, tile), span=to_tvm(r.span)).call()
 
 
 BUILD = {
