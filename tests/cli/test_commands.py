@@ -218,6 +218,18 @@ def test_the_module_is_the_command_and_a_closed_pipe_is_no_traceback(wrong: Path
     assert done.stdout.count("\n") == 1 and "Traceback" not in done.stderr
 
 
+def test_the_command_keeps_torch_out_of_its_own_process(right: Path):
+    code = "import sys; from tilelang.cli.main import main; main(); print(sys.modules['torch'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "check", str(right)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "no problems in 1 file\nNone\n"
+
+
 def test_run_agrees_with_its_reference(capsys, right: Path):
     pytest.importorskip("torch")
     status, out, err = run(capsys, "run", f"{right}::matmul")

@@ -14,8 +14,9 @@ _COMMANDS = (check, compile, run, explain)
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. Returns the exit status: 0 fine, 1 problems found, 2 wrong usage, 130 interrupted."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    if arguments is None:
+        _keep_torch_out()
+    options = _parser().parse_args(arguments)
     try:
         return options.command(options)
     except UsageError as error:
@@ -27,6 +28,14 @@ def main(arguments: list[str] | None = None) -> int:
         return FAILED
     except KeyboardInterrupt:
         return 130
+
+
+def _keep_torch_out() -> None:
+    """Make `import torch` fail in this process, which is the command's own.
+
+    No command needs it, kernels run in another process, and tvm_ffi would import it, for two seconds.
+    """
+    sys.modules.setdefault("torch", None)  # type: ignore[arg-type]
 
 
 def _parser() -> argparse.ArgumentParser:
