@@ -1,4 +1,4 @@
-"""Matrix multiplication for any number of rows: M is a run-time size (tokens, say), N and K are compiled in."""
+"""Matrix multiplication for any number of rows: M is a run-time size (tokens), N and K are compiled in."""
 
 import torch
 

@@ -327,7 +327,7 @@ class _ById:
 
 
 def _is_lazy(function: Callable[..., Any]) -> bool:
-    """A body that defines a `@T.prim_func` is lazy, one that launches is eager; another is asked by a call."""
+    """A `@T.prim_func` in the body: lazy; a launch: eager; neither: asked by a call."""
     try:
         body = live_function(function).node
     except SourceNotFound:

@@ -77,7 +77,7 @@ class Profiler:
         manual_check_prog: Callable[[Any, Any], None] | None = None,
         dynamic_symbolic_constraints: Mapping[str, int] | None = None,
     ) -> None:
-        """Hand both results to `manual_check_prog(kernel's, reference's)`, which raises if it is not content."""
+        """Hand both results to `manual_check_prog(kernel's, reference's)`, which raises if not content."""
         if manual_check_prog is None:
             raise ValueError("manual_assert_close needs manual_check_prog")
         found, expected = self._both(reference_program, input_tensors, dynamic_symbolic_constraints)

@@ -1,4 +1,4 @@
-"""Launches CUDA kernels on torch tensors: loads the cubin, packs the arguments, uses torch's current stream."""
+"""Launches CUDA kernels on torch tensors: loads cubins, packs arguments, uses torch's current stream."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _TOLERATED = (
 
 @dataclass(frozen=True)
 class TensorView:
-    """An argument as the checks see it; strides in elements, `device` as torch writes it (`cpu`, `cuda:0`)."""
+    """An argument as checks see it; strides in elements, `device` as torch writes it (`cpu`, `cuda:0`)."""
 
     dtype: str
     shape: tuple[int, ...]

@@ -48,7 +48,7 @@ class _Guard:
 
 @dataclass
 class _Nest:
-    """A nest of independent loops being lowered: its loops, what is defined inside it, the guards met so far."""
+    """Independent loops being lowered: the loops, what is defined inside them, the guards met so far."""
 
     loops: list[X.For] = field(default_factory=list)
     inner: list[ir.Var] = field(default_factory=list)
@@ -257,7 +257,7 @@ def _all(conditions: list[Any]) -> Any | None:
 
 
 def _at_corner(guard: _Guard, nest: _Nest) -> Any | None:
-    """The guard at the corner of the nest where it is hardest to meet; None if that corner cannot be named."""
+    """The guard at the corner of the nest where it is hardest to meet; None if it cannot be named."""
     loops = nest.loops
     coefficients = list(sym.detect_linear_equation(guard.value, [loop.loop_var for loop in loops]))
     if not coefficients:

@@ -88,7 +88,7 @@ def _operand(
     before: list[Any],
     span: Any,
 ) -> _Matrix:
-    """The operand if it is row-major in `dtype`; else a packed copy, made by a statement added to `before`."""
+    """The operand if row-major in `dtype`; else a packed copy, made by a statement added to `before`."""
     in_place = (
         region.source.scope() != "global"
     )  # global operands need bounds guards, which vectors cannot carry
@@ -108,7 +108,7 @@ def _operand(
 def _blocks(
     a: _Matrix, b: _Matrix, c: _Matrix, shape: tuple[int, int, int], width: int, dtype: str, span: Any
 ) -> Iterator[Any]:
-    """The micro kernels that cover C: full blocks in loops, what is left over at the right and at the bottom."""
+    """The micro kernels that cover C: full blocks in loops, the rest at the right and at the bottom."""
     m, n, k = shape
     # A height that leaves no rest saves a second kernel; 4 rows still keep both multiply-add units busy.
     tall = next((rows for rows in range(ROWS, 3, -1) if m % rows == 0), ROWS)
@@ -131,7 +131,7 @@ def _blocks(
 
 
 def _cover(total: int, step: int, sizes: list[int]) -> Iterator[tuple[int, int, int]]:
-    """(start, size, count) of runs that cover `total`: as many of the first size as fit, then smaller ones."""
+    """(start, size, count) of runs that cover `total`: the first size as often as it fits, then less."""
     start = 0
     for size in sizes:
         count = (total - start) // size if size == step else int(total - start >= size)
