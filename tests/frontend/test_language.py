@@ -351,3 +351,45 @@ def test_live_values_are_pythons_own():
     text_of_function = script(live(text, N=128))
     assert 'T.Buffer((128,), "float32")' in text_of_function
     assert "T.float32(1.4142135623730951)" in text_of_function
+
+
+DYNAMIC = """
+import tilelang
+import tilelang.language as T
+
+m = T.dynamic("m")
+n, twice = T.dynamic("n"), m * 2
+
+@tilelang.jit
+def k(A, B):
+    A: T.Tensor((m, n), "float32")
+    B: T.Tensor((twice, n), "float32")
+    with T.Kernel(T.ceildiv(m, 32), threads=32) as bx:
+        for i in T.Parallel(32):
+            if bx * 32 + i < m:
+                A[bx * 32 + i, 0] = B[twice - 1, n - 1]
+"""
+
+
+def test_sizes_made_at_module_level_are_sizes_of_the_kernel():
+    program = static(DYNAMIC)
+    assert [(s.name, s.kind) for s in program.symbols] == [("m", "dynamic"), ("n", "dynamic")]
+    assert "B[m * 2 - 1, n - 1]" in script(program)
+    assert script(program) == script(live(DYNAMIC.replace("@tilelang.jit\n", "")))
+
+
+def test_tiles_allocated_before_the_launch_belong_to_its_blocks():
+    text = """
+        import tilelang
+        import tilelang.language as T
+
+        @tilelang.jit
+        def k(A):
+            A: T.Tensor((64,), T.float32)
+            s = T.alloc_shared((64,), T.float32)
+            with T.Kernel(1, threads=64):
+                T.copy(A, s)
+    """
+    program = static(text)
+    assert [type(n).__name__ for n in program.body] == ["Launch"]
+    assert [type(n).__name__ for n in program.launches()[0].body] == ["Alloc", "Do"]

@@ -168,7 +168,7 @@ def test_statements_are_the_same_program_read_and_run(assignments: list[tuple[st
     assert script(live(text)) == script(static(jitted(text)))
 
 
-# -- half-typed text ---------------------------------------------------------------------------------------------
+# -- half-typed text
 
 KERNEL = jitted(
     body("""

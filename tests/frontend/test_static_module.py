@@ -281,7 +281,8 @@ def test_without_values_sizes_are_missing_and_nothing_is_wrong():
         "x = ['mark']\nx.sort(key=open)",
         "x = max(['mark'], key=lambda p: open(p, 'w'))",
         "x = getattr(__builtins__, 'open')('mark', 'w')",
-        "@dataclasses.dataclass\nclass C:\n    f: object = dataclasses.field(default_factory=lambda: open('mark', 'w'))\nx = C()",
+        "@dataclasses.dataclass\nclass C:\n"
+        "    f: object = dataclasses.field(default_factory=lambda: open('mark', 'w'))\nx = C()",
     ],
 )
 def test_no_way_round_to_a_real_function(statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

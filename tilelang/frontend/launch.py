@@ -15,7 +15,7 @@ from tilelang.frontend.regions import leave_loop, traced_region
 from tilelang.frontend.run import Run, StopInterpreting
 from tilelang.frontend.targets import assign
 from tilelang.frontend.tensors import read_size
-from tilelang.ir.tile_program import Launch
+from tilelang.ir.tile_program import Alloc, Launch
 from tilelang.ir.values import Unknown, as_int, show
 
 DEFAULT_THREADS = 128
@@ -61,6 +61,9 @@ def _launch(
     block_vars = tuple(run.fresh(n, "int32") for n in names)
     thread_vars = tuple(run.fresh(f"t{'xyz'[k]}", "int32") for k in range(len(threads or ())))
     launch = Launch(grid, threads, block_vars, thread_vars, [], frame.span)
+    # Tiles may be allocated before the launch; they are memory of its blocks all the same.
+    launch.body.extend(n for n in run.block if isinstance(n, Alloc))
+    run.block[:] = [n for n in run.block if not isinstance(n, Alloc)]
     run.emit(launch)
     run.launch, run.launched = launch, True
     try:

@@ -51,7 +51,7 @@ def read_name(run: Run, node: ast.Name) -> Any:
                 break
             if region.kind == "loop":
                 region.reads.setdefault(key, run.span(node))
-    if isinstance(value, DynamicSize | SizeExpression):
+    if isinstance(value, DynamicSize | SizeExpression) and run.signature.node_scope is not None:
         value = symbolic_size(run, value)
     if isinstance(value, Buffer):
         span = run.span(node)

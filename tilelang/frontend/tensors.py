@@ -22,6 +22,7 @@ from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
 from tilelang.ir.tile_program import Alloc, Symbol
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 from tilelang.language import StridedTensor, Tensor
+from tilelang.language import dynamic as language_dynamic
 from tilelang.language.values import DynamicSize, SizeExpression
 
 
@@ -161,6 +162,9 @@ def _symbols(run: Run, call: Bound, kind: Any) -> Any:
             what=f'a string with one or more names is expected, as in T.{kind}("M, N")',
         )
     dtype = read_dtype(run, call.value("dtype", "int32"), call.span_of("dtype"))
+    if run.signature.node_scope is None and kind == "dynamic":
+        # At module level, where no kernel is interpreted yet: what running Python would make of it.
+        return language_dynamic(text, dtype if isinstance(dtype, str) else "int32")
     made = []
     for name in names:
         var = run.fresh(name, dtype if isinstance(dtype, str) else "int32")
