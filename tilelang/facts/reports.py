@@ -1,4 +1,6 @@
-"""What one analysis of a file, one lowering and one run return: plain records, the same in editor and terminal."""
+"""What one analysis of a file, one lowering and one run return: plain records, the same in editor and
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ class FileReport:
 
 @dataclass(frozen=True)
 class GeneratedSource:
-    """Target source of one kernel. `line_map[i]` is the Python line that emitted line `i` came from, 0 if none."""
+    """Target source of one kernel. `line_map[i]` is the Python line that emitted line `i` came from, 0 if
+    none.
+    """
 
     kernel: str
     target: str
