@@ -11,6 +11,8 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.targets.cpu.exponential import vectorisable
+
 _ROUNDED = (X.Add, X.Sub, X.Mul, X.Div)
 _KEPT = (X.Min, X.Max, X.EQ, X.NE, X.LT, X.LE, X.GT, X.GE)
 _CHOICE = "prim.if_then_else"
@@ -72,7 +74,9 @@ def legalise(node: Any) -> Any:
         return X.Broadcast(node.value, node.lanes)
     if isinstance(node, ir.Call) and here:
         made = ir.Call(node.op, list(node.args), attrs=node.attrs, ret_ty=ir.PrimType(wide), span=node.span)
-        return made if node.op.name == _CHOICE else rounded(made)
+        return made if node.op.name == _CHOICE else rounded(vectorisable(made))
+    if isinstance(node, ir.Call):
+        return vectorisable(node)
     return node
 
 
