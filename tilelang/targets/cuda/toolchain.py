@@ -129,16 +129,35 @@ class Nvrtc:
 
 @functools.cache
 def nvrtc() -> Nvrtc | None:
-    """NVRTC of the wheels or of a toolkit; None if there is none, or no headers for it."""
+    """NVRTC of the wheels or of a toolkit; None if there is none, or no headers for it.
+
+    One newer than the driver by a major version is passed over: the driver could not load its binaries.
+    """
+    include = include_folders()
+    if not include:
+        return None
+    newest = driver_version()
     for path in _nvrtc_libraries():
         try:
-            library = ctypes.CDLL(path)
+            found = Nvrtc(ctypes.CDLL(path), include)
         except OSError:
             continue
-        include = include_folders()
-        if include:
-            return Nvrtc(library, include)
+        if newest is None or found.version[0] <= newest[0]:
+            return found
     return None
+
+
+@functools.cache
+def driver_version() -> tuple[int, int] | None:
+    """The newest CUDA version that the driver of this machine knows; None where there is no driver."""
+    try:
+        library = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return None
+    number = ctypes.c_int()
+    if library.cuDriverGetVersion(ctypes.byref(number)):
+        return None
+    return number.value // 1000, number.value % 1000 // 10
 
 
 @functools.cache

@@ -1,0 +1,78 @@
+"""CUDA text to a cubin without a GPU: both compilers, their errors at the Python lines, and what is missing.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tilelang.arch.target import parse_target
+from tilelang.facts.reports import GeneratedSource
+from tilelang.targets.cuda import toolchain
+from tilelang.targets.cuda.toolchain import ToolchainError
+
+TEXT = """#include <cuda_fp16.h>
+extern "C" __global__ void __launch_bounds__(128) scale(const half* A, float* B, int n) {
+  int i = blockIdx.x * 128 + threadIdx.x;
+  if (i < n) B[i] = __half2float(A[i]) * 2.0f;
+}
+"""
+
+
+def source(text: str = TEXT) -> GeneratedSource:
+    return GeneratedSource(
+        "scale", "cuda:sm_80", "cuda", text, tuple(20 + i for i in range(len(text.splitlines())))
+    )
+
+
+@pytest.fixture(params=["nvrtc", "nvcc"])
+def compiler(request, monkeypatch):
+    """Each compiler in turn; skipped where it is not installed."""
+    if getattr(toolchain, request.param)() is None:
+        pytest.skip(f"{request.param} is not installed")
+    if request.param == "nvcc":
+        monkeypatch.setattr(toolchain, "nvrtc", lambda: None)
+    return request.param
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_90"])
+def test_a_cubin(compiler, target):
+    compiled = toolchain.compile_source(source(), parse_target(target))
+    assert compiled.binary.startswith(b"\x7fELF")
+    assert b"scale" in compiled.binary
+    assert compiled.compiler.startswith(compiler)
+
+
+@pytest.mark.toolchain
+def test_an_error_names_the_python_line_and_shows_the_generated_one(compiler):
+    broken = source(TEXT.replace("B[i] =", "C[i] ="))
+    with pytest.raises(ToolchainError) as raised:
+        toolchain.compile_source(broken, parse_target("cuda:sm_80"))
+    text = str(raised.value)
+    assert "refused the source generated for scale. This is a bug of the compiler, not of the kernel." in text
+    assert 'Python line 23, generated line 4: identifier "C" is undefined' in text
+    assert "if (i < n) C[i] = __half2float(A[i]) * 2.0f;" in text
+
+
+def test_hopper_and_blackwell_get_their_specific_instructions():
+    names = {
+        t: toolchain.code_name(parse_target(t))
+        for t in ("cuda:sm_80", "cuda:sm_89", "cuda:sm_90", "cuda:sm_100")
+    }
+    assert list(names.values()) == ["sm_80", "sm_89", "sm_90a", "sm_100a"]
+
+
+def test_nothing_to_compile_with(monkeypatch):
+    monkeypatch.setattr(toolchain, "nvrtc", lambda: None)
+    monkeypatch.setattr(toolchain, "nvcc", lambda: None)
+    with pytest.raises(ToolchainError, match="install the NVRTC wheels with pip install"):
+        toolchain.compile_source(source(), parse_target("cuda:sm_80"))
+
+
+def test_a_compiler_newer_than_the_driver_is_passed_over(monkeypatch):
+    if toolchain.nvrtc() is None:
+        pytest.skip("nvrtc is not installed")
+    monkeypatch.setattr(toolchain, "driver_version", lambda: (11, 8))
+    assert toolchain.nvrtc.__wrapped__() is None
+    monkeypatch.setattr(toolchain, "driver_version", lambda: (13, 0))
+    assert toolchain.nvrtc.__wrapped__() is not None
