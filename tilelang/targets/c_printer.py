@@ -21,6 +21,7 @@ from tvm import tirx as X
 from tilelang.targets.emit.dialect import Dialect, KernelHead
 from tilelang.targets.emit.expressions import TERNARY, EmitError, Expressions, Storage, paren
 from tilelang.targets.emit.names import Names, entry_name
+from tilelang.targets.emit.wrap import WIDTH, wrap
 from tilelang.targets.launch_plan import free_sizes
 
 _INT32_END = 2**31
@@ -96,6 +97,7 @@ class _KernelPrinter:
         self.name = entry_name(str(func.attrs["global_symbol"]))
         self._names = Names({self.name, *dialect.intrinsics})
         self._threads = 1
+        self._launch_line = 0
         self._written: set[str] = set()
         self._declared: list[tuple[Storage, int]] = []  # local arrays and their lines, completed at the end
         self._axes: dict[str, str] = {}  # launch axis -> name of its variable
@@ -119,10 +121,10 @@ class _KernelPrinter:
 
     def run(self) -> list[Line]:
         """The kernel, from its signature to the closing brace."""
-        start = self._line
         params = self._declare_params()
         self._statement(self.func.body)
         self._finish_declarations()
+        start = self._line or self._launch_line
         used = self._used_axes()
         axes = [
             (f"  const int {name} = {self.dialect.axes[axis]};", start)
@@ -209,6 +211,7 @@ class _KernelPrinter:
         if s.attr_key != "thread_extent":
             raise EmitError(f"an attribute {s.attr_key} is left in the thread-level function")
         axis, var = str(s.node.thread_tag), s.node.var
+        self._launch_line = self._launch_line or self._line
         extent = s.value
         known = type(extent) is X.IntImm
         if axis.startswith("threadIdx"):
@@ -224,7 +227,11 @@ class _KernelPrinter:
     # Statements
 
     def _emit(self, text: str) -> None:
-        self._lines.append((self._indent + text, self._line))
+        line = self._indent + text
+        if len(line) <= WIDTH:
+            self._lines.append((line, self._line))
+        else:
+            self._lines += [(part, self._line) for part in wrap(line)]
 
     def _statement(self, s: Any) -> None:
         printer = self._statements.get(type(s))

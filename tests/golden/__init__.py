@@ -1,0 +1,1 @@
+"""Golden sources: the text of few kernels per target, reviewed when it changes."""

@@ -1,0 +1,12 @@
+// add for cuda:sm_80
+extern "C" __global__ void __launch_bounds__(256) add(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C,
+    int N) {
+  const int bx = blockIdx.x;
+  const int tx = threadIdx.x;
+  if (bx * 256 + tx < N) {
+    C[bx * 256 + tx] = A[bx * 256 + tx] + B[bx * 256 + tx];
+  }
+}
