@@ -98,7 +98,7 @@ HIP = Dialect(
         "#define __global__ __attribute__((global))",
         "#define __device__ __attribute__((device))",
         "#define __shared__ __attribute__((shared))",
-        "#define __launch_bounds__(threads) __attribute__((launch_bounds(threads)))",
+        "#define __launch_bounds__(threads) __attribute__((amdgpu_flat_work_group_size(1, threads)))",
         "#define __forceinline__ inline __attribute__((always_inline))",
         "#endif",
     ),
