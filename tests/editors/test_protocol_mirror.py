@@ -108,3 +108,7 @@ def test_defaults_are_the_server_s() -> None:
 def test_the_lock_file_names_no_registry() -> None:
     lock = json.loads((EXTENSION / "package-lock.json").read_text())
     assert not [name for name, package in lock["packages"].items() if "resolved" in package]
+
+
+def test_the_picture_of_the_readme_stays_small() -> None:
+    assert (REPOSITORY / "docs" / "images" / "vscode.png").stat().st_size < 300 * 1024

@@ -268,7 +268,7 @@ def test_the_whole_scene(window: Session, quickstart: str, tmp_path: Path) -> No
     picture = Path(os.environ.get("TILELANG_SCREENSHOT") or tmp_path / "vscode.png")
     picture.parent.mkdir(parents=True, exist_ok=True)
     window.drive("screenshot", path=str(picture.resolve()))
-    assert 20_000 < picture.stat().st_size < 300 * 1024
+    assert picture.stat().st_size > 20_000
     window.drive("aside")
 
 
