@@ -120,6 +120,11 @@ def Unroll(
     raise OutsideKernelError("Unroll")
 
 
+def grid(*extents: Any) -> Iterator[tuple[Scalar, ...]]:
+    """Nested ordinary loops, the first outermost: `for i, j in T.grid(4, 8):`"""
+    raise OutsideKernelError("grid")
+
+
 def vectorized(start: Any, stop: Any = None, *, annotations: Annotations = None) -> Iterator[Scalar]:
     """A loop that becomes one vector operation; serial where the accesses are not contiguous."""
     raise OutsideKernelError("vectorized")

@@ -62,6 +62,7 @@ _FRAMES = {
     "Pipelined": Entry("frame", "Pipelined"),
     "serial": Entry("frame", "serial"),
     "Serial": Entry("frame", "serial"),
+    "grid": Entry("frame", "grid"),
     "unroll": Entry("frame", "unroll"),
     "Unroll": Entry("frame", "unroll"),
     "vectorized": Entry("frame", "vectorized"),
