@@ -10,6 +10,7 @@ from dataclasses import replace
 from tilelang.analysis import (
     bounds,
     cpu_thread_code,
+    divergent_barrier,
     fragment_cross_thread,
     fragment_runtime_extent,
     fragment_serial_access,
@@ -55,6 +56,7 @@ CHECKS: tuple[Check, ...] = (
     local_parallel_index.check,
     nested_tile_op.check,
     unsupported_nesting.check,
+    divergent_barrier.check,
     uninitialised_accumulator.check,
     read_before_write.check,
     pipelined_write_after_read.check,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 from pathlib import Path
 
+from tilelang.diagnostics.registry import RULES
+
 _DISTRIBUTION = "tilelang-lsp"
 _IN_SOURCES = Path(__file__).resolve().parents[2] / "docs" / "rules"
 
@@ -13,6 +15,26 @@ def rule_page(rule: str) -> str | None:
     """The Markdown page of a rule, None where the pages are not installed."""
     path = _find(f"{rule}.md")
     return None if path is None else path.read_text(encoding="utf-8")
+
+
+def index_page() -> str:
+    """`docs/rules/index.md`: all rules by family, each with its level and summary, linked to its page."""
+    lines = [
+        "# Rules",
+        "",
+        "Generated from the rules; `tests/diagnostics/test_rule_index.py` refreshes it.",
+        "",
+    ]
+    families = dict.fromkeys(rule.family for rule in RULES.values())
+    for family in families:
+        lines += [f"## {family}", "", "| rule | level | |", "|---|---|---|"]
+        lines += [
+            f"| [{r.name}]({r.name}.md) | {r.level.value} | {r.summary} |"
+            for r in sorted(RULES.values(), key=lambda r: r.name)
+            if r.family == family
+        ]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _find(name: str) -> Path | None:

@@ -127,7 +127,7 @@ class Prover:
             return number, number
         if not isinstance(value, ir.Expr):
             return None, None
-        bound = self._analyzer.const_int_bound(value)
+        bound: Any = self._analyzer.const_int_bound(value)
         low, high = int(bound.min_value), int(bound.max_value)
         # TVM clamps an int32 expression to its dtype; such a bound says nothing.
         limit = 2**31 - 1

@@ -26,6 +26,11 @@ def convert(value: Value, dtype: str) -> Any:
     return value if str(value.ty) == dtype else X.Cast(dtype, value)
 
 
+def attributes(call: Any) -> dict[str, Any]:
+    """The attributes of a `tl.*` call; empty where it has none."""
+    return dict(call.attrs.items()) if call.attrs else {}
+
+
 def option(value: Any) -> Any:
     """An option as a plain value: the name of an enum member, a Python number, the string itself."""
     if isinstance(value, Enum):

@@ -17,7 +17,7 @@ from tilelang.ir import tile_ops
 from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, as_int, show
-from tilelang.ops.build import convert, operand_region
+from tilelang.ops.build import attributes, convert, operand_region
 from tilelang.ops.extents import LEVEL, CopyExtents, Mismatch, copy_extents
 from tilelang.ops.operands import (
     bytes_text,
@@ -28,7 +28,7 @@ from tilelang.ops.operands import (
     tile_bytes,
     times,
 )
-from tilelang.ops.tile_op import CheckContext, OpDescription, RegionAccess, TileOp
+from tilelang.ops.tile_op import CheckContext, Mode, OpDescription, RegionAccess, TileOp
 
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
@@ -68,19 +68,15 @@ class Copy:
     @staticmethod
     def read(call: ir.Call) -> Copy:
         """The operation a `tl.copy` call stands for."""
-        attrs = dict(call.attrs.items()) if call.attrs else {}
-        return Copy(call.args[0], call.args[1], **attrs, span=call.span)
+        return Copy(call.args[0], call.args[1], **attributes(call), span=call.span)
 
 
 def accesses(record: OpRecord) -> Sequence[RegionAccess]:
     """What is read and written; nothing where an operand is unknown."""
     src, dst = record.region("src"), record.region("dst")
     if src is None or dst is None:
-        return [
-            RegionAccess(name, region, mode, region.extents)
-            for name, region, mode in (("src", src, "read"), ("dst", dst, "write"))
-            if region is not None
-        ]
+        modes: tuple[tuple[str, Region | None, Mode], ...] = (("src", src, "read"), ("dst", dst, "write"))
+        return [RegionAccess(name, r, mode, r.extents) for name, r, mode in modes if r is not None]
     extents = copy_extents(src, dst)
     return [
         RegionAccess("src", src, "read", extents.src),
@@ -120,12 +116,12 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
 
 
 def _mismatch(record: OpRecord, src: Region, dst: Region, found: Mismatch) -> Problem:
-    names = {"src": src.text(), "dst": dst.text()}
+    names: dict[str, Any] = {"src": src.text(), "dst": dst.text()}
     related = declared(src.buffer, dst.buffer)
-    shapes = {"src_shape": shape_text(src.extents), "dst_shape": shape_text(dst.extents)}
+    shapes: dict[str, Any] = {"src_shape": shape_text(src.extents), "dst_shape": shape_text(dst.extents)}
     if found.kind == "shapes":
         return rules.COPY_SHAPE.at(record.span_of("dst"), related=related, **names, **shapes)
-    sizes = {
+    sizes: dict[str, Any] = {
         "src_size": show(found.src_extent),
         "dst_size": show(found.dst_extent),
         "src_dim": found.src_dim,

@@ -19,10 +19,10 @@ from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, Value, as_int, show
 from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition, warp_partitions
-from tilelang.ops.build import operand_region, option
+from tilelang.ops.build import attributes, operand_region, option
 from tilelang.ops.operands import declared, dtype_name, regions, scope_name, shape_text, times
 from tilelang.ops.source_edits import append_argument, rename_callee, replace_argument
-from tilelang.ops.tile_op import CheckContext, OpDescription, RegionAccess, TileOp
+from tilelang.ops.tile_op import CheckContext, Mode, OpDescription, RegionAccess, TileOp
 
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
@@ -58,7 +58,7 @@ class Gemm:
     def read(call: ir.Call) -> Gemm:
         """The operation a `tl.gemm` call stands for."""
         a, b, c, clear = call.args
-        return Gemm(a, b, c, **dict(call.attrs.items()), clear_accum=clear, span=call.span)
+        return Gemm(a, b, c, **attributes(call), clear_accum=clear, span=call.span)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -71,7 +71,7 @@ class Gemm:
 def accesses(record: OpRecord) -> Sequence[RegionAccess]:
     """A and B are read; C is updated, or only written where `clear_accum` is plainly true."""
     overwrites = as_int(record.value("clear_accum", False)) == 1
-    modes = {"A": "read", "B": "read", "C": "write" if overwrites else "update"}
+    modes: dict[str, Mode] = {"A": "read", "B": "read", "C": "write" if overwrites else "update"}
     return [
         RegionAccess(name, region, mode, region.extents)
         for name, mode in modes.items()
@@ -135,7 +135,7 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
     found, transposes = regions(record, ("A", "B", "C")), _transposes(record)
     if shapes or found is None or transposes is None:
         return
-    pairs = _sides(*found, *transposes)
+    pairs = _sides(found[0], found[1], found[2], *transposes)
     wrong = [p for p in pairs if context.prover.equal(p[0].size, p[1].size) is False]
     if wrong:
         yield from _shape_problems(record, found, transposes, wrong, context)
@@ -214,7 +214,7 @@ def _fitting_transposes(
     """Other transpose options under which all extents are proven equal; the fewest changes first."""
     a, b = transposes
     for cure in ((a, not b), (not a, b), (not a, not b)):
-        if all(context.prover.equal(x.size, y.size) for x, y in _sides(*found, *cure)):
+        if all(context.prover.equal(x.size, y.size) for x, y in _sides(found[0], found[1], found[2], *cure)):
             return cure
     return None
 
@@ -458,7 +458,7 @@ def gemm_plan(record: OpRecord, context: CheckContext) -> GemmPlan | None:
     if found is None or transposes is None or any(len(r.extents) < 2 for r in found):
         return None
     a, _, c = found
-    sides = {left.name: as_int(left.size) for left, _ in _sides(*found, *transposes)}
+    sides = {left.name: as_int(left.size) for left, _ in _sides(found[0], found[1], found[2], *transposes)}
     m, n, k = sides["M"], sides["N"], sides["K"]
     operand, accumulator = dtype_name(a.buffer), dtype_name(c.buffer)
     if m is None or n is None or k is None or operand is None or accumulator is None:

@@ -13,9 +13,9 @@ from tilelang.ir import tile_ops
 from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, Value, as_int, show
-from tilelang.ops.build import operand_region, option
+from tilelang.ops.build import attributes, operand_region, option
 from tilelang.ops.operands import declared, dtype_name, scope_name, shape_text, times
-from tilelang.ops.tile_op import CheckContext, OpDescription, RegionAccess, TileOp
+from tilelang.ops.tile_op import CheckContext, Mode, OpDescription, RegionAccess, TileOp
 
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
@@ -47,7 +47,7 @@ class Reduce:
     @staticmethod
     def read(call: ir.Call) -> Reduce:
         """The operation a `tl.reduce` call stands for."""
-        return Reduce(call.args[0], call.args[1], **dict(call.attrs.items()), span=call.span)
+        return Reduce(call.args[0], call.args[1], **attributes(call), span=call.span)
 
 
 def reduced_dim(record: OpRecord) -> int | None:
@@ -61,10 +61,11 @@ def reduced_dim(record: OpRecord) -> int | None:
 
 def accesses(record: OpRecord) -> Sequence[RegionAccess]:
     """The source is read; the destination is written, or updated with `clear=False`."""
-    mode = "update" if as_int(record.value("clear", True)) == 0 else "write"
+    mode: Mode = "update" if as_int(record.value("clear", True)) == 0 else "write"
+    modes: tuple[tuple[str, Mode], ...] = (("buffer", "read"), ("out", mode))
     return [
         RegionAccess(name, region, how, region.extents)
-        for name, how in (("buffer", "read"), ("out", mode))
+        for name, how in modes
         if (region := record.region(name)) is not None
     ]
 

@@ -18,6 +18,8 @@ from tilelang.ir.prove import Prover, free_vars
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, Unknown, as_int
 
+Mode = Literal["read", "write", "update"]  # update: reads the old contents, then writes
+
 
 @dataclass(frozen=True)
 class RegionAccess:
@@ -25,7 +27,7 @@ class RegionAccess:
 
     argument: str  # parameter name in the declaration
     region: Region
-    mode: Literal["read", "write", "update"]  # update: reads the old contents, then writes
+    mode: Mode
     extents: tuple[Any, ...]  # per dimension of the buffer
 
 

@@ -59,3 +59,11 @@ PARALLEL_WRITE_RACE = replace(
     level=Severity.HINT,
     message="iterations that differ only in {vars} all write {access}, and any of them may be the last",
 )
+DIVERGENT_BARRIER = Rule(
+    "divergent-barrier",
+    "order",
+    Severity.ERROR,
+    "A barrier must be reached by all threads of the block or by none.",
+    "T.sync_threads waits for all threads of the block, but `{condition}` lets only some of them come here: "
+    "move it out of the branch",
+)
