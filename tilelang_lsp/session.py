@@ -69,6 +69,7 @@ class OpenFile:
     document: Document
     answer: FileAnswer | None = None
     unavailable: bool = False  # no analysis can be had of this revision
+    outdated: bool = False  # the settings have changed since the answer
     check: asyncio.Task[None] | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     stale: bool = False  # the client got answers that a finished check will change
@@ -79,7 +80,8 @@ class OpenFile:
     @property
     def is_current(self) -> bool:
         """Whether the answer is about the text as it is now."""
-        return self.answer is not None and self.answer.revision == self.document.revision
+        known = self.answer is not None and self.answer.revision == self.document.revision
+        return known and not self.outdated
 
 
 class Session:
@@ -123,8 +125,7 @@ class Session:
     def recheck_all(self) -> None:
         """Ask everything again, after settings have changed."""
         for file in self.files.values():
-            if file.answer is not None:
-                file.answer = FileAnswer(-1, file.answer.kernels, file.answer.problems)
+            file.outdated = True
             self._start_check(file)
 
     # --- analysis
@@ -167,7 +168,7 @@ class Session:
             self._take(file, file_answer(answer, document.path, revision, last))
 
     def _take(self, file: OpenFile, answer: FileAnswer) -> None:
-        file.answer = answer
+        file.answer, file.outdated = answer, False
         file.settled.set()
         was_stale, file.stale = file.stale, False
         self._on_answer(file, was_stale)
@@ -177,8 +178,6 @@ class Session:
         """The last answer, carried to the text as it is now."""
         if file.answer is None:
             return None
-        if file.answer.revision < 0:
-            return file.answer
         edits = file.document.edits_since(file.answer.revision)
         return None if edits is None else file.answer.carried(edits, file.document.revision)
 
