@@ -175,6 +175,18 @@ def test_range_is_a_loop_of_the_kernel_also_with_steps():
     assert lines[2] == 'for i in T.serial(2, 2 + (N - 2), annotations={"tl.kind": "serial"}):'
 
 
+def test_grid_is_loops_inside_each_other():
+    lines = lines_of("""
+        for i, j in T.grid(4, 8):
+            f[i, j] = 1
+    """)
+    assert [line.strip().partition(" in ")[0] for line in lines] == [
+        "for i",
+        "for j",
+        "f[i, j] = T.float32(1.0)",
+    ]
+
+
 def test_while_break_and_continue():
     lines = lines_of("""
         n = T.alloc_var(T.int32)

@@ -69,14 +69,16 @@ def symbolic_range(run: Run, args: list[Any], span: Span) -> Any:
 
 
 def _frame_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
-    if frame.name == "Parallel":
+    if frame.name in ("Parallel", "grid"):
         extents = tuple(
             read_size(run, e, frame.spans.get(f"extents.{k}", frame.span), "an extent")
             for k, e in enumerate(frame.arguments["extents"])
         )
         if not extents:
-            run.report(BAD_ARGUMENTS, frame.span, callee="T.Parallel", what="needs at least one extent")
+            run.report(BAD_ARGUMENTS, frame.span, callee=f"T.{frame.name}", what="needs at least one extent")
             return None
+        if frame.name == "grid":
+            return _grid_loop(run, node, extents, frame.span)
         loop = _make_loop(run, node, "Parallel", (0,) * len(extents), extents, 1, frame.span, _notes(frame))
         return _traced_loop(run, node, loop)
     start, stop, step = _bounds(run, frame)
@@ -110,6 +112,26 @@ def _counted_loop(
         trips = max(trips, 0)
     loop = _make_loop(run, node, kind, (0,), (trips,), 1, span, notes)
     return _traced_loop(run, node, loop, lambda var: binary(ast.Add, start, binary(ast.Mult, var, step)))
+
+
+def _grid_loop(run: Run, node: ast.For, extents: tuple[Any, ...], span: Span) -> Flow | None:
+    """`T.grid`: serial loops inside each other, one per extent; the body stands in the innermost."""
+    names = _target_names(node.target, len(extents))
+    loops = [
+        _make_loop(run, node, "serial", (0,), (e,), 1, span, {}, name)
+        for name, e in zip(names, extents, strict=True)
+    ]
+    variables = tuple(loop.vars[0] for loop in loops)
+    block, saved = run.block, run.context
+    for loop in loops[:-1]:
+        made = For(loop, [])
+        run.emit(made)
+        run.block = made.body
+        run.context = Context((*run.context.loops, loop), run.context.guards, run.context.maybe)
+    try:
+        return _traced_loop(run, node, loops[-1], lambda _: variables if len(loops) > 1 else variables[0])
+    finally:
+        run.block, run.context = block, saved
 
 
 def _notes(frame: Frame) -> dict[str, Any]:
@@ -160,8 +182,9 @@ def _make_loop(
     step: Any,
     span: Span,
     notes: dict[str, Any],
+    name: str | None = None,
 ) -> Loop:
-    names = _target_names(node.target, len(extents))
+    names = _target_names(node.target, len(extents)) if name is None else [name]
     kinds = [_var_dtype(m, e) for m, e in zip(mins, extents, strict=True)]
     variables = tuple(run.fresh(n, d) for n, d in zip(names, kinds, strict=True))
     if any_unknown(list(extents)) is not None:
