@@ -50,9 +50,13 @@ MMA_SYNC: tuple[tuple[int, MatrixInstruction], ...] = (
 
 
 def limits(sm: int) -> Limits:
-    """Limits of compute capability `sm`; an unknown one is taken as the newest known that is not newer."""
-    known = [cap for cap in SHARED_BYTES if cap <= sm] or [min(SHARED_BYTES)]
-    return Limits(shared_bytes=SHARED_BYTES[max(known)], registers_per_thread=255)
+    """Limits of compute capability `sm`; an unknown one is taken as the newest known that is not newer.
+
+    Where there is none such, the largest shared memory of all: nothing is proven about an unknown GPU.
+    """
+    known = [cap for cap in SHARED_BYTES if cap <= sm]
+    shared = SHARED_BYTES[max(known)] if known else max(SHARED_BYTES.values())
+    return Limits(shared_bytes=shared, registers_per_thread=255)
 
 
 def matrix_instructions(sm: int) -> tuple[MatrixInstruction, ...]:
