@@ -1,5 +1,4 @@
-"""CUDA text to a cubin without a GPU: both compilers, their errors at the Python lines, and what is missing.
-"""
+"""CUDA text to a cubin without a GPU: both compilers, errors at the Python lines, and what is missing."""
 
 from __future__ import annotations
 

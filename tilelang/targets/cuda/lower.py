@@ -22,7 +22,7 @@ from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.passes.plan_shared import Arena, plan_shared
 from tilelang.passes.swizzle_blocks import swizzle_blocks
 from tilelang.targets.c_printer import print_kernel
-from tilelang.targets.cuda.emit import CUDA
+from tilelang.targets.cuda.emit import CUDA, CUDA_FAST_MATH
 from tilelang.targets.cuda.ops.copy import lower_async_copy, lower_commit, lower_wait
 from tilelang.targets.cuda.ops.gemm import gemm_layouts, lower_gemm
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan
@@ -42,14 +42,18 @@ OPS = TargetOps(
 )
 
 
+FAST_MATH = "tl.enable_fast_math"  # attribute of the function: approximate exp, log, sin, ... are welcome
+_FIRST_WITH_CP_ASYNC = 80
+
+
 def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
-    """Lower a tile function for an NVIDIA GPU of sm_80 or newer, down to source text.
+    """Lower a tile function for an NVIDIA GPU, down to source text.
 
     Raises KernelError for a kernel that the target cannot run.
     """
     _, thread_shape = launch_extents(func)
     threads = _product(thread_shape)
-    pipelines = plan_pipelines(func)
+    pipelines = plan_pipelines(func, asynchronous=target.sm >= _FIRST_WITH_CP_ASYNC)
     tiles = guard_bounds(expand_elementwise(pipelines.func))
     layouts = infer_layouts(tiles, threads, gemm_layouts(target), target.name)
     per_thread = lower_tile_ops(tiles, layouts, threads, target, OPS)
@@ -60,8 +64,9 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     offsets = {flat.buffers[handle]: at for handle, at in arena.offsets.items()}
 
     plan = launch_plan(func, "cuda", shared_bytes=arena.bytes)
+    dialect = CUDA_FAST_MATH if _asks(func, FAST_MATH) else CUDA
     printed = print_kernel(
-        flat.func, CUDA, shared_offsets=offsets, shared_bytes=arena.bytes, arguments=plan.arguments
+        flat.func, dialect, shared_offsets=offsets, shared_bytes=arena.bytes, arguments=plan.arguments
     )
     source = GeneratedSource(plan.entry, target.name, "cuda", printed.text, printed.line_map)
     return LoweredKernel(
@@ -74,6 +79,10 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
         layouts=layouts.describe(),
         instructions=dict(per_thread.instructions),
     )
+
+
+def _asks(func: X.PrimFunc, name: str) -> bool:
+    return name in func.attrs and bool(func.attrs[name])
 
 
 def _check_budget(func: X.PrimFunc, arena: Arena, target: Target) -> None:

@@ -80,7 +80,7 @@ def _index(text: str) -> list[str]:
 
 def _choice(text: str) -> list[str]:
     """`condition ? a : b` before its signs."""
-    at = _top_level(text, " ? ")
+    at = [k for k in _top_level(text, " ? ") if text[:k].strip()]  # not at a sign that begins the line
     if not at:
         return [text]
     colon = [k for k in _top_level(text, " : ") if k > at[0]]

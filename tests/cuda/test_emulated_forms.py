@@ -1,0 +1,276 @@
+"""Ways to write copies and loops: slices, more dimensions, strides, conditions, private arrays, thread
+shapes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.cuda.kernels import lower_text, random, run_text
+from tests.cuda.test_emulated import close
+from tests.emulator.block import run
+from tests.emulator.memory import poison
+
+
+def test_slices_on_both_sides(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def slices(A):
+    A: T.Tensor((3, 40, 50), "float16")
+    B = T.empty((32, 64), "float16")
+    with T.Kernel(1, threads=64):
+        s = T.alloc_shared((2, 32, 64), "float16")
+        t = T.alloc_shared((32, 64), "float16")
+        T.clear(s)
+        T.copy(A[2, 4:36, 8:50], s[1, 0:32, 16:58])
+        T.copy(s[1, 0:32, 0:64], t)
+        T.copy(t, B)
+    return B
+"""
+    a, b = random(rng, (3, 40, 50), "float16"), poison((32, 64), "float16")
+    run_text(text, {"A": a, "B": b})
+    want = np.zeros((32, 64), np.float16)
+    want[:, 16:58] = a[2, 4:36, 8:50]
+    assert np.array_equal(b, want)
+
+
+def test_batched_gemm_over_a_third_dimension(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def batched(A, B):
+    N = T.const("N")
+    A: T.Tensor((2, N, 64), "float16")
+    B: T.Tensor((2, 64, 32), "float16")
+    C = T.empty((2, N, 32), "float32")
+    with T.Kernel(T.ceildiv(N, 32), 2, threads=64) as (bx, bz):
+        a = T.alloc_shared((32, 32), "float16")
+        b = T.alloc_shared((32, 32), "float16")
+        c = T.alloc_fragment((32, 32), "float32")
+        T.clear(c)
+        for k in T.Pipelined(2, num_stages=2):
+            T.copy(A[bz, bx * 32, k * 32], a)
+            T.copy(B[bz, k * 32, 0], b)
+            T.gemm(a, b, c)
+        T.copy(c, C[bz, bx * 32, 0])
+    return C
+"""
+    a, b = random(rng, (2, 50, 64), "float16"), random(rng, (2, 64, 32), "float16")
+    c = poison((2, 50, 32), "float32")
+    run_text(text, {"A": a, "B": b, "C": c}, N=50)
+    close(c, a.astype(np.float32) @ b.astype(np.float32), 1e-3)
+
+
+def test_strided_tensors(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def rows(A):
+    A: T.StridedTensor((20, 24), (32, 1), "float32")
+    B = T.empty((20, 24), "float32")
+    with T.Kernel(1, threads=32):
+        for i, j in T.Parallel(20, 24):
+            B[i, j] = A[i, j] + 1
+    return B
+"""
+    a, b = random(rng, (20, 32), "float32"), poison((20, 24), "float32")
+    run_text(text, {"A": a, "B": b})
+    assert np.array_equal(b, a[:, :24] + 1)
+
+
+def test_a_pipeline_that_does_not_begin_at_zero(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def tail(A, first: int = 2):
+    N = T.const("N")
+    A: T.Tensor((N, 64), "float32")
+    B = T.empty((64,), "float32")
+    with T.Kernel(1, threads=64):
+        s = T.alloc_shared((1, 64), "float32")
+        total = T.alloc_fragment((64,), "float32")
+        T.clear(total)
+        for k in T.Pipelined(first, N, num_stages=3):
+            T.copy(A[k, 0], s)
+            for i in T.Parallel(64):
+                total[i] += s[0, i]
+        T.copy(total, B)
+    return B
+"""
+    a, b = random(rng, (7, 64), "float32"), poison(64, "float32")
+    run_text(text, {"A": a, "B": b}, N=7)
+    close(b, a[2:].sum(axis=0), 1e-5)
+
+
+def test_conditions_inside_parallel_loops(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def causal(A):
+    N = T.const("N")
+    A: T.Tensor((N, N), "float32")
+    B = T.empty((N, N), "float32")
+    with T.Kernel(T.ceildiv(N, 16), threads=64) as bx:
+        f = T.alloc_fragment((16, 64), "float32")
+        for i, j in T.Parallel(16, 64):
+            f[i, j] = T.if_then_else(bx * 16 + i >= j, A[bx * 16 + i, j], -1.0)
+        for i, j in T.Parallel(16, 64):
+            if j % 2 == 0:
+                f[i, j] = f[i, j] * 2
+            else:
+                f[i, j] = f[i, j] - 1
+        T.copy(f, B[bx * 16, 0])
+    return B
+"""
+    n = 60
+    a, b = random(rng, (n, n), "float32"), poison((n, n), "float32")
+    run_text(text, {"A": a, "B": b}, N=n)
+    i, j = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
+    x = np.where(i >= j, a, -1).astype(np.float32)
+    assert np.array_equal(b, np.where(j % 2 == 0, x * 2, x - 1))
+
+
+def test_reads_before_the_beginning_give_zero(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def shifted(A):
+    N = T.const("N")
+    A: T.Tensor((N,), "float32")
+    B = T.empty((N,), "float32")
+    with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:
+        for i in T.Parallel(128):
+            B[bx * 128 + i] = A[bx * 128 + i - 3]
+    return B
+"""
+    a, b = random(rng, (200,), "float32"), poison(200, "float32")
+    run_text(text, {"A": a, "B": b}, N=200)
+    assert np.array_equal(b, np.concatenate([np.zeros(3, np.float32), a[:-3]]))
+
+
+def test_in_place_and_two_stores_in_one_loop(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def update(A, B):
+    N = T.const("N")
+    A: T.Tensor((N,), "float16")
+    B: T.Tensor((N,), "float16")
+    C = T.empty((N,), "float16")
+    with T.Kernel(T.ceildiv(N, 512), threads=64) as bx:
+        for i in T.Parallel(512):
+            A[bx * 512 + i] = A[bx * 512 + i] + B[bx * 512 + i]
+            C[bx * 512 + i] = A[bx * 512 + i] * 2
+    return C
+"""
+    a, b, c = random(rng, (1000,), "float16"), random(rng, (1000,), "float16"), poison(1000, "float16")
+    want = a + b
+    run_text(text, {"A": a, "B": b, "C": c}, N=1000)
+    assert np.array_equal(a, want) and np.array_equal(c, want * 2)
+
+
+def test_a_scalar_used_twice_is_read_once(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def square(A, S):
+    N = T.const("N")
+    A: T.Tensor((N,), "float32")
+    S: T.Tensor((1,), "float32")
+    B = T.empty((N,), "float32")
+    with T.Kernel(T.ceildiv(N, 256), threads=64) as bx:
+        for i in T.Parallel(256):
+            x = A[bx * 256 + i]
+            y = x * S[0]
+            B[bx * 256 + i] = y * y + x
+    return B
+"""
+    a, s, b = random(rng, (1000,), "float32"), np.array([3], np.float32), poison(1000, "float32")
+    lowered = lower_text(text, N=1000)
+    run(lowered, {"A": a, "S": s, "B": b})
+    close(b, (a * 3) ** 2 + a, 1e-5)
+    assert "A_vec" in lowered.source.text, "a named value does not keep loads narrow"
+
+
+@pytest.mark.parametrize("threads", ["(32, 4)", "(8, 4, 2)"])
+def test_threads_in_several_dimensions(rng: np.random.Generator, threads: str) -> None:
+    text = f"""
+@tilelang.jit
+def add_one(A):
+    N = T.const("N")
+    A: T.Tensor((N,), "float32")
+    B = T.empty((N,), "float32")
+    with T.Kernel(T.ceildiv(N, 256), threads={threads}) as bx:
+        f = T.alloc_fragment((256,), "float32")
+        total = T.alloc_fragment((1,), "float32")
+        T.copy(A[bx * 256], f)
+        T.reduce_sum(f, total, dim=0)
+        for i in T.Parallel(256):
+            f[i] = f[i] + total[0]
+        T.copy(f, B[bx * 256])
+    return B
+"""
+    a, b = random(rng, (512,), "float32"), poison(512, "float32")
+    run_text(text, {"A": a, "B": b}, N=512)
+    blocks = a.reshape(2, 256)
+    close(b, (blocks + blocks.sum(axis=1, keepdims=True)).ravel(), 1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "bfloat16", "float64"])
+def test_elementwise_dtypes(rng: np.random.Generator, dtype: str) -> None:
+    text = """
+@tilelang.jit
+def add(A, B, dtype="int8"):
+    N = T.const("N")
+    A: T.Tensor((N,), dtype)
+    B: T.Tensor((N,), dtype)
+    C = T.empty((N,), dtype)
+    with T.Kernel(T.ceildiv(N, 1024), threads=64) as bx:
+        for i in T.Parallel(1024):
+            C[bx * 1024 + i] = A[bx * 1024 + i] + B[bx * 1024 + i]
+    return C
+"""
+    a, b, c = random(rng, (1504,), dtype), random(rng, (1504,), dtype), poison(1504, dtype)
+    run_text(text, {"A": a, "B": b, "C": c}, N=1504, dtype=repr(dtype))
+    assert np.array_equal(c, a + b)
+
+
+def test_private_arrays(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def polynomial(A):
+    N = T.const("N")
+    A: T.Tensor((N,), "float32")
+    B = T.empty((N,), "float32")
+    with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:
+        c = T.alloc_local((4,), "float32")
+        for d in T.serial(4):
+            c[d] = d + 1
+        for i in T.Parallel(128):
+            x = A[bx * 128 + i]
+            B[bx * 128 + i] = ((c[3] * x + c[2]) * x + c[1]) * x + c[0]
+    return B
+"""
+    a, b = random(rng, (300,), "float32"), poison(300, "float32")
+    run_text(text, {"A": a, "B": b}, N=300)
+    close(b, ((4 * a + 3) * a + 2) * a + 1, 1e-5)
+
+
+def test_shared_tiles_of_a_loop_share_their_bytes(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def two_steps(A):
+    A: T.Tensor((64, 64), "float32")
+    B = T.empty((64, 64), "float32")
+    with T.Kernel(1, threads=128):
+        s = T.alloc_shared((64, 64), "float32")
+        t = T.alloc_shared((64, 64), "float32")
+        f = T.alloc_fragment((64, 64), "float32")
+        T.copy(A, s)
+        for i, j in T.Parallel(64, 64):
+            f[i, j] = s[j, i]
+        T.sync_threads()
+        T.copy(f, t)
+        for i, j in T.Parallel(64, 64):
+            B[i, j] = t[63 - i, j]
+    return B
+"""
+    a, b = random(rng, (64, 64), "float32"), poison((64, 64), "float32")
+    lowered = lower_text(text)
+    run(lowered, {"A": a, "B": b})
+    assert np.array_equal(b, a.T[::-1])
+    assert lowered.plan.shared_bytes == 64 * 64 * 4
