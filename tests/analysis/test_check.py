@@ -130,6 +130,21 @@ def test_failing_check_is_reported_and_leaves_the_others_alone(monkeypatch: pyte
     assert found[0].severity is Severity.HINT
 
 
+def test_kernel_that_trips_the_compiler_leaves_the_others_of_its_file_alone(monkeypatch: pytest.MonkeyPatch):
+    whole = checks.check_kernel
+
+    def check_kernel(module, kernel, target, choice=None):
+        if kernel.name == "broken":
+            raise RecursionError("too deep")
+        return whole(module, kernel, target, choice)
+
+    monkeypatch.setattr(checks, "check_kernel", check_kernel)
+    body = gemm(clear=False) + "\n\n" + gemm().replace("def k(", "def broken(")
+    report = check(body)
+    assert [k.facts.name for k in report.kernels] == ["k"]
+    assert [p.rule for p in report.all_problems()] == ["uninitialised-accumulator", "internal-error"]
+
+
 def test_every_problem_survives_json():
     report = check(gemm("T.alloc_shared((64, 32), T.float16)", clear=False))
     assert len(report.all_problems()) == 2

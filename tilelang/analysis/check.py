@@ -30,6 +30,7 @@ from tilelang.analysis.subject import Check, Subject, soften
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.rules.internal import INTERNAL_ERROR
+from tilelang.diagnostics.span import Span
 from tilelang.diagnostics.suppress import apply_ignores
 from tilelang.facts.kernel_facts import KernelFacts
 from tilelang.facts.reports import FileReport, KernelReport
@@ -69,12 +70,19 @@ CHECKS: tuple[Check, ...] = (
 def check_source(path: str, text: str, target: str | Target) -> FileReport:
     """All kernels of a file, and what is wrong outside them. Nothing of the file is imported or executed."""
     module = StaticModule(path, text)
-    kernels = tuple(check_kernel(module, kernel, target) for kernel in module.kernels)
+    target = parse_target(target)
+    kernels: list[KernelReport] = []
+    failed: list[Problem] = []
+    for kernel in module.kernels:
+        try:
+            kernels.append(check_kernel(module, kernel, target))
+        except Exception as error:  # noqa: BLE001 - the other kernels of the file still get their answer
+            failed.append(_internal_error(kernel.name_span, f"of {kernel.qualified_name}", error))
     unsure = [(k.span.line, k.span.end_line) for k in module.kernels]
     if module.tree is not None:  # a macro's comments may be meant for kernels of other files
         unsure += [(n.lineno, n.end_lineno or n.lineno) for n in module.tree.body if _is_definition(n)]
     outside = apply_ignores(path, text, module.problems, unsure=unsure)
-    return FileReport(path, kernels, tuple(outside))
+    return FileReport(path, tuple(kernels), (*outside, *failed))
 
 
 def check_kernel(
@@ -118,10 +126,15 @@ def _guarded(check: Check, subject: Subject) -> list[Problem]:
         found.extend(check(subject))
     except Exception as error:  # noqa: BLE001 - whatever it is, the kernel's author still wants the rest
         name = f"{check.__module__.rpartition('.')[2]}.{check.__name__}"
-        words = f"{type(error).__name__}: {error}".partition("\n")[0]
-        found.append(INTERNAL_ERROR.at(subject.program.name_span, check=name, error=words))
-        _LOG.exception("%s failed on %s", name, subject.program.qualified_name)
+        found.append(_internal_error(subject.program.name_span, name, error))
     return found
+
+
+def _internal_error(span: Span, check: str, error: Exception) -> Problem:
+    """The problem for a failure of ours; the log gets the traceback."""
+    _LOG.exception("the check %s failed", check)
+    words = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return INTERNAL_ERROR.at(span, check=check, error=words)
 
 
 def _specialisations(
