@@ -4,11 +4,15 @@ A target folder offers, in its `__init__`-imported module `lower.py`, one functi
 `lower(func: PrimFunc, target: Target) -> LoweredKernel`, and in `toolchain.py`
 `build(lowered: LoweredKernel) -> Artifact` where the target can be built on this machine.
 
-The thread-level function (`LoweredKernel.func`) is TIRX made only of: SeqStmt, For (SERIAL, UNROLLED, VECTORIZED on the
-CPU), While, IfThenElse, Break, Continue, Bind, BufferStore, AllocBuffer, DeclBuffer, Evaluate of `tl.<target>.*` calls, and
-`thread_extent` AttrStmts around everything. Buffers are flat (one index). Scopes: `global` (parameters), `shared` (placed
-in one arena, see `shared_offsets`), `local` (registers). Addresses are `address_of(load)`. Each statement keeps the span of
-the Python statement it came from.
+The thread-level function (`LoweredKernel.func`) is TIRX made only of: SeqStmt, For (SERIAL, UNROLLED,
+VECTORIZED on the CPU), While, IfThenElse, Break, Continue, Bind, BufferStore, AllocBuffer, DeclBuffer,
+Evaluate of `tl.*` calls that the target's table of intrinsics knows, and `thread_extent` AttrStmts around
+everything. Buffers are flat (one index). Scopes: `global` (parameters), `shared` (placed in one arena, see
+`shared_offsets`), `local` (registers). A Ramp as the index of a store or a load moves that many neighbours at
+once; it is aligned to its width, up to 16 bytes, counted from the beginning of the tensor, so tensors must be
+aligned to 16 bytes. Addresses are `address_of(load)`. Parameters are those of the tile function, then the
+sizes that shapes depend on, in the order of `LaunchPlan.arguments`. Each statement keeps the span of the
+Python statement it came from.
 """
 
 from __future__ import annotations
