@@ -71,3 +71,11 @@ def test_problems():
     assert [p.rule for p in raised.value.problems] == ["unknown-name"]
     with pytest.raises(KernelError):
         generate_source("k.py", TEXT + "def (", "scale", "cuda:sm_80")
+
+
+def test_sizes_come_from_a_call_of_the_file():
+    call = "\n\ndef main(n: int = 4096):\n    return scale(torch.randn(n, device='cuda'))\n"
+    text = "import torch\n" + TEXT.replace("    raise SystemExit", "raise SystemExit") + call
+    source = generate_source("k.py", text, "scale", "cuda:sm_80")
+    assert source.text.startswith("// scale for cuda:sm_80, with N=4096\n")
+    assert "int N" not in source.text

@@ -13,7 +13,7 @@ import ast
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tilelang.frontend.arguments import Argument
@@ -42,6 +42,7 @@ class Specialisation:
 
     values: tuple[tuple[str, Any], ...]
     origin: Origin
+    tensors: tuple[tuple[str, tuple[Any, ...]], ...] = ()  # shapes that a call passes, by parameter
 
     def text(self) -> tuple[tuple[str, str], ...]:
         """Values as written: `block_M=128`."""
@@ -88,7 +89,34 @@ def chosen_specialisation(
     run = new_run(module.environment, module.source, module.scope, MODULE_LIMITS)
     values = dict(base.values)
     values.update({name: _parsed(run, text) for name, text in choice.items()})
-    return Specialisation(tuple(values.items()), "choice")
+    return Specialisation(tuple(values.items()), "choice", base.tensors)
+
+
+def with_call_sizes(specialisation: Specialisation, program: TileProgram) -> Specialisation:
+    """`specialisation` with the `T.const` sizes that a call of the file binds through its tensors.
+
+    `program` is the kernel traced under `specialisation`. Checks keep these sizes symbolic, since other calls
+    may bind others; a preview shows the code of the call that stands in the file.
+    """
+    shapes = dict(specialisation.tensors)
+    constants = {s.name: s.var for s in program.symbols if s.kind == "const"}
+    sizes: dict[str, int] = {}
+    for param in program.params:
+        shape = shapes.get(param.name, ())
+        if param.buffer is None or len(shape) != len(param.buffer.shape):
+            continue
+        for dim, size in zip(param.buffer.shape, shape, strict=True):
+            name = next(
+                (
+                    n
+                    for n, var in constants.items()
+                    if not isinstance(dim, int | Unknown) and var.same_as(dim)
+                ),
+                None,
+            )
+            if name is not None and isinstance(size, int):
+                sizes.setdefault(name, size)
+    return replace(specialisation, values=(*specialisation.values, *sizes.items()))
 
 
 def trace_static(
@@ -292,8 +320,8 @@ def _from_calls(module: StaticModule, kernel: KernelSource, function: Function) 
         if kernel.span.line <= statement.lineno <= kernel.span.end_line:
             continue
         for args, kwargs in _calls_in(module, statement, kernel):
-            values = _call_values(function, args, kwargs)
-            found.append(Specialisation(tuple(values.items()), "call"))
+            values, tensors = _call_values(function, args, kwargs)
+            found.append(Specialisation(tuple(values.items()), "call", tuple(tensors.items())))
     return found
 
 
@@ -315,9 +343,11 @@ def _is_main_guard(test: ast.expr) -> bool:
     return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
-def _call_values(function: Function, args: list[Argument], kwargs: dict[str, Argument]) -> dict[str, Any]:
-    """Plain values by parameter name; tensors and unknown values are left out, sizes by name are left
-    symbolic.
+def _call_values(
+    function: Function, args: list[Argument], kwargs: dict[str, Argument]
+) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
+    """Plain values and shapes of tensors, by parameter name; unknown values are left out, sizes by name are
+    left symbolic.
     """
     named = _all_arguments(function.node.args)
     names = {a.arg for a in named}
@@ -325,10 +355,13 @@ def _call_values(function: Function, args: list[Argument], kwargs: dict[str, Arg
     positional = [*function.node.args.posonlyargs, *function.node.args.args]
     given = {p.arg: a for p, a in zip(positional, args, strict=False)}
     given |= {k: a for k, a in kwargs.items() if k in names}
-    values = {}
+    values: dict[str, Any] = {}
+    tensors: dict[str, tuple[Any, ...]] = {}
     for name, argument in given.items():
         value = argument.value
-        if isinstance(value, HostTensor | Unknown) or not _is_plain(value):
-            continue
-        values[name] = value
-    return values
+        if isinstance(value, HostTensor):
+            if value.shape is not None:
+                tensors[name] = value.shape
+        elif not isinstance(value, Unknown) and _is_plain(value):
+            values[name] = value
+    return values, tensors

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tilelang.arch.target import parse_target
 from tilelang.diagnostics.error import KernelError
 from tilelang.facts.reports import GeneratedSource
-from tilelang.frontend.specialise import trace_static
+from tilelang.frontend.specialise import chosen_specialisation, trace_static, with_call_sizes
 from tilelang.frontend.static_module import StaticModule
 from tilelang.jit.compiling import prim_func_of
 from tilelang.targets import driver
@@ -22,8 +22,8 @@ def generate_source(
     """The source generated for a kernel of a file, by its qualified or plain name. The first line names what
     it was specialised for.
 
-    choice: values of parameters and sizes as written, over what the file itself says. Sizes without a value
-    stay symbols. Raises KernelError with every problem, ValueError for a parameter without a value or an
+    choice: values of parameters and sizes as written, over what the file itself says. `T.const` sizes come from
+    a call in the file whose tensors' shapes are known; sizes without a value stay symbols. Raises KernelError with every problem, ValueError for a parameter without a value or an
     unknown target, LookupError for a kernel that the file has not.
     """
     chosen = parse_target(target)
@@ -35,7 +35,11 @@ def generate_source(
     except KeyError:
         names = ", ".join(k.qualified_name for k in module.kernels) or "none"
         raise LookupError(f"{path} has no kernel called {kernel}; it has {names}") from None
-    program = trace_static(module, source, choice)
+    under = chosen_specialisation(module, source, choice or {})
+    program = trace_static(module, source, specialisation=under)
+    sized = with_call_sizes(under, program)
+    if sized != under:
+        program = trace_static(module, source, specialisation=sized)
     lowered = driver.lower(prim_func_of(program, chosen, text), chosen)
     return headed(lowered.source, program.specialisation)
 
