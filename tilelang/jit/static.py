@@ -22,9 +22,10 @@ def generate_source(
     """The source generated for a kernel of a file, by its qualified or plain name. The first line names what
     it was specialised for.
 
-    choice: values of parameters and sizes as written, over what the file itself says. `T.const` sizes come from
-    a call in the file whose tensors' shapes are known; sizes without a value stay symbols. Raises KernelError with every problem, ValueError for a parameter without a value or an
-    unknown target, LookupError for a kernel that the file has not.
+    choice: values of parameters and sizes as written, over what the file itself says. `T.const` sizes come
+    from a call in the file whose tensors' shapes are known; sizes without a value stay symbols. Raises
+    KernelError with every problem, ValueError for a parameter without a value or an unknown target,
+    LookupError for a kernel that the file has not.
     """
     chosen = parse_target(target)
     module = StaticModule(path, text)
