@@ -344,3 +344,67 @@ def test_endless_loops_end_with_a_hint():
     """
     (problem,) = static(text).problems
     assert problem.rule == "step-limit" and problem.severity is Severity.HINT
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "T.annotate_layout({s: None})",  # known to us by name
+        "x = T.BufferLoad(f, [0, 0])",  # TVM's own builders are part of the language
+        "x = T.completely_new_thing()",  # like nothing we know: perhaps a newer language
+        "x = T.alloc_fragment((4,), 'float8_e4m3fn')",
+    ],
+)
+def test_what_only_this_compiler_does_not_know_is_a_hint(statement: str):
+    program = static(jitted(body(statement)))
+    assert [p.severity for p in program.problems] == [Severity.HINT]
+    assert not program.complete
+
+
+def test_a_default_that_waits_for_its_value_is_no_mistake():
+    text = """
+        import tilelang
+        import tilelang.language as T
+
+        @tilelang.jit(out_idx=[-1])
+        def k(N=None, block=None, dtype=None):
+            half = block // 2
+            @T.prim_func
+            def main(A: T.Tensor((N,), dtype), B: T.Tensor((N,), dtype)):
+                with T.Kernel(T.ceildiv(N, block), threads=half) as bx:
+                    for i in T.Parallel(block):
+                        if bx * block + i < N:
+                            B[bx * block + i] = A[bx * block + i]
+            return main
+    """
+    program = static(text)
+    assert program.problems == [] and not program.complete
+    assert static(text, choice={"N": "100", "block": "64", "dtype": "float16"}).complete
+
+
+def test_names_that_statements_we_do_not_interpret_bind_are_unknown():
+    text = """
+        import tilelang
+        import tilelang.language as T
+
+        match 3:
+            case other:
+                block = 64
+
+        async def later():
+            pass
+
+        try:
+            import fast_helpers
+        except ImportError:
+            fast_helpers = None
+
+        @tilelang.jit
+        def k(A):
+            A: T.Tensor((block,), T.float32)
+            with T.Kernel(1):
+                if fast_helpers:
+                    later(other)
+                T.clear(A)
+    """
+    assert static(text).problems == []

@@ -29,7 +29,7 @@ from tilelang.frontend.model import (
     ModuleValue,
     PrimFunction,
 )
-from tilelang.frontend.not_supported import NOT_SUPPORTED_NAMES
+from tilelang.frontend.not_supported import is_not_supported
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import dtype_of_expr
 from tilelang.frontend.suggest import hint, nearest, replacement
@@ -150,6 +150,8 @@ def _buffer_attribute(run: Run, node: ast.Attribute, owner: Buffer | Region) -> 
             return buffer
         case "scope" | "access_ptr":
             return BufferMethod(buffer, node.attr)
+        case "astype" if isinstance(owner, Region):
+            return BufferMethod(owner, "astype")
         case "data":
             return run.unknown("addresses of buffers are not supported")
     return _missing(run, node, f"the buffer `{buffer.name}`", _BUFFER_ATTRIBUTES)
@@ -192,11 +194,11 @@ def _language_name(run: Run, node: ast.Attribute, module: Any) -> Any:
 
 def unknown_language_name(run: Run, name: str, at: Any, prefix: str) -> Unknown:
     """A name that the language does not have, or that this compiler does not implement."""
-    if name in NOT_SUPPORTED_NAMES or name.startswith(("float8_", "float4_")):
+    near = nearest(name, LANGUAGE)
+    if near is None or is_not_supported(name):
         run.complete = False
         run.report(UNSUPPORTED_LANGUAGE_NAME, at, module=prefix, name=name)
         return Unknown(f"{prefix}.{name} is not supported")
-    near = nearest(name, LANGUAGE)
     return run.report(
         UNKNOWN_LANGUAGE_NAME,
         at,

@@ -7,8 +7,6 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from tvm import ir
-
 from tilelang.diagnostics.rules.python import PYTHON_BOOL
 from tilelang.frontend.arguments import Argument, plain, read_arguments
 from tilelang.frontend.attributes import MUTATING, BufferMethod, PlainMethod
@@ -215,7 +213,7 @@ def _buffer_method(
 ) -> Any:
     if method.name == "scope":
         return method.owner.scope
-    if method.name == "astype" and isinstance(method.owner, ir.Expr):
+    if method.name == "astype":
         target = args[0] if args else kwargs.get("dtype")
         if target is None:
             return Unknown("astype without a dtype")

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tilelang.frontend.run import Run
 
 
+# Types of the language that hold no numbers.
+_NOT_HERE = ("handle", "void", "index")
+
+
 def dtype_name(value: Any) -> str | None:
     """The canonical name of a dtype in any spelling, None if `value` is none that this compiler knows."""
     if not looks_like_dtype(value):
@@ -48,7 +52,12 @@ def read_dtype(run: Run, value: Any, span: Span) -> str | Unknown:
     try:
         return canonical_dtype(value)
     except ValueError as error:
-        return run.report(UNKNOWN_DTYPE, span, what=str(error))
+        if "did you mean" in str(error) and value not in _NOT_HERE:
+            return run.report(UNKNOWN_DTYPE, span, what=str(error))
+        # The language may have it; only this compiler certainly has not.
+        run.complete = False
+        with run.guarded(maybe=True):
+            return run.report(UNKNOWN_DTYPE, span, what=f"{value!r} is no dtype that this compiler supports")
 
 
 def is_float(dtype: str) -> bool:

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from tvm import tirx as X
+
+# Vector dtypes and narrow floats, of which there are hundreds.
+_PREFIXES = ("float8_", "float6_", "float4_", "call_", "tvm_", "ptx_", "tcgen05_", "wgmma_", "mma_")
+
+
+def is_not_supported(name: str) -> bool:
+    """Whether the language has a name that this compiler does not implement.
+
+    The language also exports TVM's own builders (`T.Cast`, `T.BufferLoad`), so their names are no mistakes.
+    """
+    return name in NOT_SUPPORTED_NAMES or name.startswith(_PREFIXES) or hasattr(X, name)
+
+
 NOT_SUPPORTED_NAMES: frozenset[str] = frozenset(
     [
         "ClusterKernel",
