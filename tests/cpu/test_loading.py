@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
+import time
 
+import numpy as np
 import pytest
 import torch
 
@@ -66,3 +70,31 @@ def test_one_thread_and_many_give_the_same(monkeypatch):
         LoadedKernel(artifact)(a, a, c)
         results.append(c)
     assert all(torch.equal(r, 2 * a) for r in results)
+
+
+def test_a_forked_child_runs_kernels_too(monkeypatch):
+    if not hasattr(os, "fork"):
+        pytest.skip("needs fork")
+    monkeypatch.setattr(cpu, "_WORTH_WAKING", 0.0)
+    monkeypatch.setenv("TILELANG_CPU_THREADS", "2")
+    kernel = LoadedKernel(built())
+    a, c = np.arange(1000, dtype=np.float32), np.zeros(1000, np.float32)
+    kernel(a, a, c)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            kernel(a, a, c)
+            status = 0
+        finally:
+            os._exit(status)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            assert status == 0
+            return
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    pytest.fail("the child waits for threads it does not have")

@@ -43,6 +43,13 @@ def test_a_cubin(compiler, target):
 
 
 @pytest.mark.toolchain
+def test_flags_of_the_author_reach_the_compiler(compiler):
+    text = TEXT.replace("2.0f", "FACTOR")
+    flags = ["-O3", "-DFACTOR=3.0f"]
+    assert toolchain.compile_source(source(text), parse_target("cuda:sm_80"), flags).binary
+
+
+@pytest.mark.toolchain
 def test_an_error_names_the_python_line_and_shows_the_generated_one(compiler):
     broken = source(TEXT.replace("B[i] =", "C[i] ="))
     with pytest.raises(ToolchainError) as raised:

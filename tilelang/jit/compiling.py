@@ -131,7 +131,7 @@ def _build(func: X.PrimFunc, options: CompileOptions) -> Artifact:
         return Artifact(
             lowered.name, options.target.name, lowered.plan, source.text, source.language, source.line_map
         )
-    return replace(driver.build(lowered), name=lowered.name)
+    return replace(driver.build(lowered, options.compile_flags), name=lowered.name)
 
 
 def _write_debug(artifact: Artifact, root: str) -> None:

@@ -118,6 +118,10 @@ def _pool() -> concurrent.futures.ThreadPoolExecutor:
     )
 
 
+if hasattr(os, "register_at_fork"):  # a forked child has the pool but not its threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 def load_entry(artifact: Artifact) -> _Entry:
     """The entry point of a saved CPU kernel. Raises LoadError that says what is missing."""
     if artifact.binary_format == "so":

@@ -7,6 +7,7 @@ when first asked for, so that a check for CUDA never loads the CPU's.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -27,12 +28,12 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     return _room(target, "lower").lower(func, target)
 
 
-def build(lowered: LoweredKernel) -> Artifact:
-    """Compile the source of `lowered` with its target's toolchain.
+def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
+    """Compile the source of `lowered` with its target's toolchain, which gets the author's `flags`.
 
     Raises the toolchain's error, which says what is missing, where this machine cannot build for the target.
     """
-    return _room(lowered.target, "toolchain").build(lowered)
+    return _room(lowered.target, "toolchain").build(lowered, flags)
 
 
 def _room(target: Target, module: str) -> ModuleType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ from tilelang.runtime.artifact import Artifact
 from tilelang.targets.lowered import LoweredKernel
 
 
-def build(lowered: LoweredKernel) -> Artifact:
-    """Compile for the processor of this machine, or for the one that the target names (an LLVM `mcpu`)."""
+def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
+    """Compile for the processor of this machine, or for the one that the target names (an LLVM `mcpu`).
+
+    flags: of GPU compilers; LLVM in process takes none.
+    """
     target = llvm_target(lowered.target.arch)
     module = tvm.get_global_func("target.build.llvm")(_packed(lowered, target), target)
     binary, form, loaded = b"", "", None

@@ -39,9 +39,12 @@ class Compiled:
     compiler: str  # "nvrtc 13.0" or "nvcc"
 
 
-def build(lowered: LoweredKernel) -> Artifact:
-    """Compile for the target's architecture. Raises ToolchainError that names the Python lines."""
-    compiled = compile_source(lowered.source, lowered.target)
+def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
+    """Compile for the target's architecture, with further `flags`.
+
+    Raises ToolchainError that names the Python lines.
+    """
+    compiled = compile_source(lowered.source, lowered.target, flags)
     return Artifact(
         name=lowered.name,
         target=lowered.target.name,
@@ -93,7 +96,9 @@ class Nvrtc:
 
     def compile(self, source: GeneratedSource, arch: str, options: Sequence[str] = ()) -> Compiled:
         """The cubin for `arch`. Raises ToolchainError with the compiler's words at the Python lines."""
-        flags = [f"--gpu-architecture={arch}", "--std=c++17", "--device-as-default-execution-space", *options]
+        # Optimisation levels are nvcc's; NVRTC always optimises and knows no flag for it.
+        own = [option for option in options if not re.fullmatch(r"-O[0-3]", option)]
+        flags = [f"--gpu-architecture={arch}", "--std=c++17", "--device-as-default-execution-space", *own]
         flags += [f"--include-path={folder}" for folder in self._include]
         program = ctypes.c_void_p()
         name = f"{source.kernel}.cu".encode()
