@@ -34,7 +34,7 @@ from tilelang.ir.values import Unknown
 
 MODULE_LIMITS = Limits(steps=60_000, depth=30, sequence=10_000)
 _OPENING = ("globals", "exec")
-_MAX_SOURCE = 2_000_000  # characters of a workspace module
+_MAX_SOURCE = 2_000_000  # bytes of a workspace module
 _PURE = frozenset(id(v) for module in PURE_MODULES for v in vars(module).values() if callable(v))
 
 
@@ -141,19 +141,33 @@ class StaticEnvironment:
             return self._loaded[file]  # perhaps still being read: imports may go in circles
         module = ModuleValue(name, {}, open=True)
         self._loaded[file] = module
-        try:
-            text = file.read_text(encoding="utf-8")
-            source = Source(str(file), text)
-            tree = source.tree
-        except (OSError, SyntaxError, ValueError, RecursionError):
+        source = _source(file)
+        if source is None:
             return module
-        if len(text) > _MAX_SOURCE:
-            return module
-        self.files[str(file)] = text
+        self.files[str(file)] = source.text
         self._base[str(file)] = file.parent
-        scope = run_module(self, source, tree.body, name)
+        scope = run_module(self, source, source.tree.body, name)
         self._loaded[file] = ModuleValue(name, scope.names, open=True)
         return self._loaded[file]
+
+
+def _source(file: Path) -> Source | None:
+    """A workspace file, parsed; None if it cannot be."""
+    try:
+        status = file.stat()
+        return _parsed_file(str(file), status.st_mtime_ns, status.st_size)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed_file(path: str, modified: int, size: int) -> Source:
+    """Parsed once per state on disk: an editor asks at every keystroke, and other files rarely change."""
+    if size > _MAX_SOURCE:
+        raise ValueError(f"{path} is too large to be read")
+    source = Source(path, Path(path).read_text(encoding="utf-8"))
+    _ = source.tree
+    return source
 
 
 def _host_tensor(factory: TensorFactory, values: list[Any], named: dict[str, Any]) -> HostTensor:
