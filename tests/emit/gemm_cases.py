@@ -49,7 +49,7 @@ def product(dtype, accum, transpose_A=False, transpose_B=False, threads=128, M=9
 
 @tilelang.jit(out_idx=[-1])
 def attention(S=128, D=64, threads=128):
-    """O = (Q K^T / 8, squared) V: the second gemm takes its left operand from a fragment, the sum is rescaled."""
+    """O = (Q K^T / 8, squared) V: the second gemm takes A from a fragment, the sum is rescaled."""
     @T.prim_func
     def attention(
         Q: T.Tensor((S, D), "float16"),

@@ -95,6 +95,36 @@ def test_a_pure_move_is_one_statement() -> None:
     assert "  *(uint4*)&B[tx * 8] = *(const uint4*)&A[tx * 8];" in text
 
 
+def test_vectors_of_zeros_are_stored_at_once() -> None:
+    def make(a: Any, b: Any, tx: Any) -> Any:
+        zeros = X.Broadcast(X.const(0, "float16"), 12)
+        return X.BufferStore(b, zeros, [X.Ramp(tx * 12, 1, 12)])
+
+    text = print_kernel(statement_in_kernel(make, "float16"), CUDA).text
+    assert "  *(uint4*)&B[tx * 12] = uint4{};" in text
+    assert "  *(uint2*)&B[tx * 12 + 8] = uint2{};" in text
+
+
+def test_one_expression_in_two_vector_stores_is_read_twice(tmp_path: Path) -> None:
+    """The second store reads what the first wrote, although both hold the very same expression."""
+
+    def make(a: Any, b: Any, tx: Any) -> Any:
+        where = X.Ramp(tx * 4, 1, 4)
+        twice = b[where] * X.Broadcast(X.const(2, "float32"), 4)
+        store = X.BufferStore(b, twice, [where])
+        return seq([store, store])
+
+    text = print_kernel(statement_in_kernel(make), HOST).text
+    main = """
+int main() {
+  alignas(16) static float A[4096], B[4096];
+  for (float& b : B) b = 3;
+  k(A, B);
+  printf("%g %g", B[0], B[4]);
+}"""
+    assert run_cpp(text + main, tmp_path).split() == ["12", "3"]
+
+
 def test_conversion_of_vectors_and_local_arrays(tmp_path: Path) -> None:
     """float32 registers are converted and stored eight at a time, scaled by a scalar."""
     b = X.decl_buffer((64,), "float16", "B")

@@ -38,13 +38,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_any_m(
         *(u32x4*)&A_shared[r * 1024 + tx / 4 * 32 + ((tx % 4) ^ (tx % 32 / 8)) * 8] =
             *(const u32x4*)&A[(long long)by * 65536 + r * 32768 + tx / 4 * 1024 + k * 32 + tx % 4 * 8];
       } else {
-        {
-          __attribute__((aligned(16))) _Float16 A_shared_vec[8];
-          #pragma unroll
-          for (int v = 0; v < 8; ++v) A_shared_vec[v] = _Float16(0.0f);
-          *(u32x4*)&A_shared[r * 1024 + tx / 4 * 32 + ((tx % 4) ^ (tx % 32 / 8)) * 8] =
-              *(const u32x4*)&A_shared_vec[0];
-        }
+        *(u32x4*)&A_shared[r * 1024 + tx / 4 * 32 + ((tx % 4) ^ (tx % 32 / 8)) * 8] = u32x4{};
       }
     }
     #pragma unroll

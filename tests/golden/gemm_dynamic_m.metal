@@ -3,7 +3,8 @@
 #include <metal_stdlib>
 using namespace metal;
 
-template <typename T> static inline void registers_from_matrix(threadgroup T* tile, thread const simdgroup_matrix<T, 8, 8>* m, thread T* r, int lane);
+template <typename T> static inline void registers_from_matrix(
+    threadgroup T* tile, thread const simdgroup_matrix<T, 8, 8>* m, thread T* r, int lane);
 
 [[max_total_threads_per_threadgroup(128)]]
 kernel void gemm_any_m(
@@ -34,13 +35,7 @@ kernel void gemm_any_m(
         *(threadgroup uint4*)&A_shared[r * 1280 + tx / 4 * 40 + tx % 4 * 8] =
             *(device const uint4*)&A[(long)by * 65536 + r * 32768 + tx / 4 * 1024 + k * 32 + tx % 4 * 8];
       } else {
-        {
-          alignas(16) half A_shared_vec[8];
-          #pragma unroll
-          for (int v = 0; v < 8; ++v) A_shared_vec[v] = half(0.0f);
-          *(threadgroup uint4*)&A_shared[r * 1280 + tx / 4 * 40 + tx % 4 * 8] =
-              *(thread const uint4*)&A_shared_vec[0];
-        }
+        *(threadgroup uint4*)&A_shared[r * 1280 + tx / 4 * 40 + tx % 4 * 8] = uint4(0);
       }
     }
     #pragma unroll

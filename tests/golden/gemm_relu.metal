@@ -3,7 +3,8 @@
 #include <metal_stdlib>
 using namespace metal;
 
-template <typename T> static inline void registers_from_matrix(threadgroup T* tile, thread const simdgroup_matrix<T, 8, 8>* m, thread T* r, int lane);
+template <typename T> static inline void registers_from_matrix(
+    threadgroup T* tile, thread const simdgroup_matrix<T, 8, 8>* m, thread T* r, int lane);
 
 [[max_total_threads_per_threadgroup(128)]]
 kernel void matmul_relu(

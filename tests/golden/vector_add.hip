@@ -1,4 +1,4 @@
-// add for hip:gfx942
+// add for hip:gfx942, with N=1000000
 #ifndef __global__  // without ROCm's headers
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
@@ -10,11 +10,10 @@
 extern "C" __global__ void __launch_bounds__(256) add(
     const float* __restrict__ A,
     const float* __restrict__ B,
-    float* __restrict__ C,
-    int N) {
+    float* __restrict__ C) {
   const int bx = __builtin_amdgcn_workgroup_id_x();
   const int tx = __builtin_amdgcn_workitem_id_x();
-  if (bx * 256 + tx < N) {
+  if (bx * 256 + tx < 1000000) {
     C[bx * 256 + tx] = A[bx * 256 + tx] + B[bx * 256 + tx];
   }
 }

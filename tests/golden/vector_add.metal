@@ -1,4 +1,4 @@
-// add for metal:metal3
+// add for metal:metal3, with N=1000000
 #include <metal_stdlib>
 using namespace metal;
 
@@ -7,12 +7,11 @@ kernel void add(
     device const float* A [[buffer(0)]],
     device const float* B [[buffer(1)]],
     device float* C [[buffer(2)]],
-    constant int& N [[buffer(3)]],
     uint3 blockIdx [[threadgroup_position_in_grid]],
     uint3 threadIdx [[thread_position_in_threadgroup]]) {
   const int bx = blockIdx.x;
   const int tx = threadIdx.x;
-  if (bx * 256 + tx < N) {
+  if (bx * 256 + tx < 1000000) {
     C[bx * 256 + tx] = A[bx * 256 + tx] + B[bx * 256 + tx];
   }
 }

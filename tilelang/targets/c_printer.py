@@ -156,7 +156,12 @@ class _KernelPrinter:
         if lines:
             lines.append("")
         for helper in e.used_helpers.values():
-            lines.append(f"{_linked(helper.declaration, d.helper_linkage)};")
+            declaration = f"{_linked(helper.declaration, d.helper_linkage)};"
+            if len(declaration) <= WIDTH:
+                lines.append(declaration)
+            else:
+                head, _, parameters = declaration.partition(f"{helper.function}(")
+                lines += [f"{head}{helper.function}(", f"    {parameters}"]
         if e.used_helpers:
             lines.append("")
         return [(text, 0) for text in lines]
@@ -444,55 +449,56 @@ class _KernelPrinter:
     # Vector accesses
 
     def _vector_store(self, target: Storage, index: Any, value: Any) -> None:
-        """`target[base : base + n] = value`: one wide move where lanes only move, else a loop over lanes."""
+        """`target[base : base + n] = value`: wide moves where lanes only move, else a loop over lanes."""
         lanes = int(index.lanes)
-        moved = (
-            type(value) is ir.TensorLoad
-            and type(value.indices[0]) is X.Ramp
-            and self.e.dtype(value) == target.dtype
-        )
-        if moved and _unit_stride(index) and _unit_stride(value.indices[0]):
-            source = self.e.storage(value.source)
-            self._move(target, index.base, source, value.indices[0].base, lanes)
+        if _unit_stride(index) and _is_zero(value):
+            self._move(target, index.base, None, None, lanes)
             return
-        self._emit("{")
-        outer, self._indent = self._indent, self._indent + "  "
-        self._names.enter()
+        moved = type(value) is ir.TensorLoad and self.e.dtype(value) == target.dtype
+        if moved and _unit_stride(index) and _unit_stride(value.indices[0]):
+            self._move(target, index.base, self.e.storage(value.source), value.indices[0].base, lanes)
+            return
+        self._hoist_loads(value, lanes)
+        through_memory = _unit_stride(index) and not target.scope.startswith("local")
+        result = (
+            Storage(self._names.new(f"{target.name}_vec"), target.dtype, "local")
+            if through_memory
+            else target
+        )
+        if through_memory:
+            self._emit(f"{self._aligned(target.dtype, lanes)} {result.name}[{lanes}];")
+        lane = self.e.lane = self._names.new("v")
+        left = f"{result.name}[{lane if through_memory else self.e.index(target, index)}]"
+        right = self.e.show(value)
+        self.e.lane = None
+        self.e.hoisted.clear()  # the same expression elsewhere may read other values
+        self._emit("#pragma unroll")
+        self._emit(f"for (int {lane} = 0; {lane} < {lanes}; ++{lane}) {{")
+        self._emit(f"  {left} = {right};")
+        self._emit("}")
+        if through_memory:
+            self._move(target, index.base, result, X.const(0, "int32"), lanes)
+
+    def _hoist_loads(self, value: Any, lanes: int) -> None:
+        """Read consecutive elements from memory at once, into arrays that the loop over lanes indexes."""
         for load in _vector_loads(value):
             source = self.e.storage(load.source)
             if source.scope.startswith("local") or load.__chandle__() in self.e.hoisted:
                 continue
             name = self._names.new(f"{source.name}_vec")
             self._emit(f"{self._aligned(source.dtype, lanes)} {name}[{lanes}];")
-            here = Storage(name, source.dtype, "local")
-            self._move(here, X.const(0, "int32"), source, load.indices[0].base, lanes)
+            zero = X.const(0, "int32")
+            self._move(Storage(name, source.dtype, "local"), zero, source, load.indices[0].base, lanes)
             self.e.hoisted[load.__chandle__()] = name
-        direct = target.scope.startswith("local") or not _unit_stride(index)
-        lane = self._names.new("v")
-        if direct:
-            self.e.lane = lane
-            left = f"{target.name}[{self.e.index(target, index)}]"
-        else:
-            result = self._names.new(f"{target.name}_vec")
-            self._emit(f"{self._aligned(target.dtype, lanes)} {result}[{lanes}];")
-            left = f"{result}[{lane}]"
-        self.e.lane = lane
-        right = self.e.show(value)
-        self.e.lane = None
-        self._emit("#pragma unroll")
-        self._emit(f"for (int {lane} = 0; {lane} < {lanes}; ++{lane}) {left} = {right};")
-        if not direct:
-            self._move(target, index.base, Storage(result, target.dtype, "local"), X.const(0, "int32"), lanes)
-        self._names.leave()
-        self._indent = outer
-        self._emit("}")
 
     def _aligned(self, dtype: str, lanes: int) -> str:
         return f"{self.dialect.align.format(min(16, _bytes(dtype) * lanes))} {self.e.type_name(dtype)}"
 
-    def _move(self, target: Storage, to: Any, source: Storage, base: Any, lanes: int) -> None:
-        """Copy consecutive elements with the widest types that cover them exactly."""
-        target.vector = source.vector = True
+    def _move(self, target: Storage, to: Any, source: Storage | None, base: Any, lanes: int) -> None:
+        """Copy consecutive elements, or zeros, with the widest types that cover them exactly."""
+        target.vector = True
+        if source is not None:
+            source.vector = True
         size, done = _bytes(target.dtype), 0
         while done < lanes:
             width = next((w for w in (16, 8, 4, 2, 1) if w <= (lanes - done) * size and w % size == 0), None)
@@ -501,7 +507,12 @@ class _KernelPrinter:
             wide = self.dialect.vector_types[width]
             self.e.used_types.add(wide)
             left = f"*({self.e.raw_pointer(wide, target.scope)})&{self._at(target, to, done)}"
-            right = f"*({self.e.raw_pointer(wide, source.scope, const=True)})&{self._at(source, base, done)}"
+            if source is None:
+                right = self.dialect.zero_vector.format(type=wide) if width > 4 else "0"
+            else:
+                right = (
+                    f"*({self.e.raw_pointer(wide, source.scope, const=True)})&{self._at(source, base, done)}"
+                )
             self._emit(f"{left} = {right};")
             done += width // size
 
@@ -561,6 +572,16 @@ def _width(shape: Any) -> tuple[bool, int]:
 
 def _unit_stride(ramp: Any) -> bool:
     return type(ramp) is X.Ramp and type(ramp.stride) is X.IntImm and ramp.stride.value == 1
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether all lanes are the constant whose bits are all zero."""
+    if type(value) is not X.Broadcast:
+        return False
+    lane = value.value
+    if type(lane) is X.FloatImm:
+        return lane.value == 0 and math.copysign(1, lane.value) > 0
+    return type(lane) is X.IntImm and lane.value == 0
 
 
 def _vector_loads(value: Any) -> list[Any]:

@@ -61,6 +61,7 @@ class Dialect:
         }
     )  # bytes -> type that moves them at once
     declarations: Mapping[str, str] = field(default_factory=dict)  # type name -> its declaration, if used
+    zero_vector: str = "{type}{{}}"  # a vector type's value of zeros
     reinterpret: str = "@bit_cast"
     int64_suffix: str = "LL"
     line_directives: bool = True

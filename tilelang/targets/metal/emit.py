@@ -77,6 +77,7 @@ METAL = Dialect(
     spaces={"global": "device ", "shared": "threadgroup ", "local": "thread ", "local.var": "thread "},
     opaque_types={SIMDGROUP_SCOPE: "simdgroup_matrix<{type}, 8, 8>"},
     vector_types={16: "uint4", 8: "uint2", 4: "uint", 2: "ushort", 1: "uchar"},
+    zero_vector="{type}(0)",
     reinterpret="as_type<{type}>({0})",
     int64_suffix="L",
     line_directives=False,

@@ -15,19 +15,20 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.arch.instruction import MatrixInstruction
 from tilelang.arch.target import Target
 from tilelang.ir import tile_ops
 from tilelang.ir.tile_ops import seq
-from tilelang.layout.fragment import Fragment
-from tilelang.layout.instruction import SIMDGROUP_C, accumulator, operand_a, operand_b
-from tilelang.layout.shared import CHUNK_BYTES, SharedLayout, linear
+from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments, shared_operand
+from tilelang.layout.instruction import SIMDGROUP_C
+from tilelang.layout.shared import SharedLayout, linear
 from tilelang.layout.warp_partition import WarpPartition
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.infer_layouts import GemmLayouts
 from tilelang.passes.walk import FRAGMENT, bits_of, constant, index, shape_of
 from tilelang.targets.metal.emit import SIMDGROUP_SCOPE
 from tilelang.targets.simt.block import Block, unrolled
-from tilelang.targets.simt.share_gemm import of_rank, share_gemm
+from tilelang.targets.simt.share_gemm import instruction_text, of_rank, share_gemm
 
 SIMD = 32
 TILE = 8
@@ -40,10 +41,9 @@ LEAVE = "tl.metal.leave_matrices"  # and back
 class _Plan:
     """How one gemm is shared out over the simdgroups, and the register layouts of what lies in fragments."""
 
+    instruction: MatrixInstruction
     simdgroups: WarpPartition
-    c: Fragment
-    a: Fragment
-    b: Fragment
+    layouts: GemmFragments
 
 
 def gemm_layouts(target: Target, padded: bool = True) -> Callable[[Gemm, int], GemmLayouts]:
@@ -54,25 +54,20 @@ def gemm_layouts(target: Target, padded: bool = True) -> Callable[[Gemm, int], G
 
     def rule(gemm: Gemm, threads: int) -> GemmLayouts:
         plan = _plan(gemm, threads, target)
-        fragments = {gemm.c.source.__chandle__(): of_rank(plan.c, shape_of(gemm.c.source))}
+        fragments = {gemm.c.source.__chandle__(): of_rank(plan.layouts.c, shape_of(gemm.c.source))}
         shared: dict[int, SharedLayout] = {}
-        for operand, fragment in ((gemm.a.source, plan.a), (gemm.b.source, plan.b)):
+        for operand, fragment in ((gemm.a.source, plan.layouts.a), (gemm.b.source, plan.layouts.b)):
             shape = shape_of(operand)
             if operand.scope() == FRAGMENT:
                 fragments[operand.__chandle__()] = of_rank(fragment, shape)
             else:
                 bits = bits_of(str(operand.dtype))
-                shared[operand.__chandle__()] = _padded(shape, bits) if padded else linear(shape, bits)
+                shared[operand.__chandle__()] = (
+                    shared_operand(target.kind, shape, bits) if padded else linear(shape, bits)
+                )
         return GemmLayouts(fragments, shared)
 
     return rule
-
-
-def _padded(shape: tuple[int, ...], bits: int) -> SharedLayout:
-    """Rows that are a multiple of 32 bytes get 16 bytes more, so that eight rows begin in different banks."""
-    if shape[-1] * bits // 8 % 32:
-        return linear(shape, bits)
-    return SharedLayout(shape, bits, "padded", row_pitch=shape[-1] + CHUNK_BYTES * 8 // bits)
 
 
 class GemmLowering:
@@ -85,7 +80,7 @@ class GemmLowering:
         """The statement for the `tl.gemm` call in `stmt`, between an `enter` and a `leave` call."""
         gemm = Gemm.read(stmt.value)
         plan = _plan(gemm, block.threads, block.target)
-        block.note_instruction(gemm.span, "simdgroup_multiply_accumulate 8×8×8")
+        block.note_instruction(gemm.span, instruction_text(gemm, plan.instruction, plan.simdgroups))
         m, n, k = gemm.shape
         rows, columns = m // (TILE * plan.simdgroups.m), n // (TILE * plan.simdgroups.n)
         at, sums = gemm.span, self._matrices(gemm.c.source, rows * columns)
@@ -133,12 +128,10 @@ class GemmLowering:
 
 
 def _plan(gemm: Gemm, threads: int, target: Target) -> _Plan:
-    m, n, k = gemm.shape
-    _, grid = share_gemm(gemm, threads, target)
-    c = accumulator(m, n, grid.m, grid.n, SIMDGROUP_C, SIMD)
-    a = operand_a(m, k, grid.m, grid.n, SIMDGROUP_C, gemm.transpose_a, SIMD)
-    b = operand_b(k, n, grid.m, grid.n, SIMDGROUP_C, gemm.transpose_b, SIMD)
-    return _Plan(grid, c, a, b)
+    instruction, grid = share_gemm(gemm, threads, target)
+    bits, transposes = bits_of(str(gemm.a.source.dtype)), (gemm.transpose_a, gemm.transpose_b)
+    layouts = gemm_fragments(target.kind, gemm.shape, transposes, grid, bits, instruction.k)
+    return _Plan(instruction, grid, layouts)
 
 
 def _matrices(name: str, dtype: str, count: int) -> ir.Var:
