@@ -10,7 +10,8 @@ from tests.cuda.kernels import lower_text
 from tests.ir.hand_made import gemm_relu, vector_add
 from tilelang.arch.target import parse_target
 from tilelang.layout.fragment import partition
-from tilelang.passes.infer_layouts import infer_layouts, partition_plain, serves
+from tilelang.passes.infer_layouts import infer_layouts
+from tilelang.passes.loop_layouts import partition_plain, serves
 from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.targets.cuda.ops.gemm import gemm_layouts
 from tilelang.targets.simt.expand import expand_elementwise
@@ -27,7 +28,7 @@ def test_a_gemm_pins_its_operands() -> None:
     assert inferred(gemm_relu()) == {
         "A_shared": "64-byte swizzle",
         "B_shared": "128-byte swizzle",
-        "C_local": "128 registers in each of 128 threads",
+        "C_local": "128 elements in each of 128 threads",
     }
 
 
@@ -54,8 +55,8 @@ def rows(A):
     return B
 """
     lowered = lower_text(text)
-    assert lowered.layouts["a"] == "4 registers in each of 128 threads"
-    assert lowered.layouts["b"] == "1 register in each of 128 threads, every element in 16 threads"
+    assert lowered.layouts["a"] == "4 elements in each of 128 threads"
+    assert lowered.layouts["b"] == "1 element in each of 128 threads, every element in 16 threads"
 
 
 def test_ownership_is_checked_element_by_element() -> None:

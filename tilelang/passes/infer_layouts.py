@@ -15,7 +15,7 @@ attempt without a conflict wins).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,10 +29,7 @@ from tilelang.diagnostics.span import Span
 from tilelang.ir import tile_ops
 from tilelang.ir.spans import from_tvm
 from tilelang.layout.fragment import (
-    Digit,
     Fragment,
-    Place,
-    from_split,
     partition,
     partition_rows,
     replicated,
@@ -41,9 +38,22 @@ from tilelang.layout.shared import SharedLayout, linear
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
 from tilelang.passes.accesses import accesses
-from tilelang.passes.evaluate import NotEvaluable, evaluate
+from tilelang.passes.loop_layouts import (
+    Site,
+    Use,
+    contiguous_registers,
+    fragment_layout,
+    inner_loops,
+    loop_dims,
+    loop_layout,
+    partition_plain,
+    reduced_dims,
+    same_places,
+    serves,
+    spread,
+)
 from tilelang.passes.parallel_loop import ParallelLoop, VectorWidths, in_memory, parallel_loop
-from tilelang.passes.walk import FRAGMENT, bits_of, children, constant, loop_kind, shape_of, variables
+from tilelang.passes.walk import FRAGMENT, bits_of, children, constant, loop_kind, shape_of
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,10 @@ class LayoutMap:
         lines |= {str(self.buffers[h].name): s.describe() for h, s in self.shared.items()}
         return lines
 
+    def registers(self) -> dict[str, int]:
+        """Fragment name -> elements that each thread holds."""
+        return {str(self.buffers[h].name): f.registers for h, f in self.fragments.items()}
+
 
 def infer_layouts(func: X.PrimFunc, threads: int, gemm_rule: GemmRule, target: str) -> LayoutMap:
     """Run the inference for a block of `threads`; `target` is named in messages. Raises KernelError where no
@@ -84,43 +98,6 @@ def infer_layouts(func: X.PrimFunc, threads: int, gemm_rule: GemmRule, target: s
 
 
 # What takes part
-
-
-@dataclass(frozen=True, eq=False)
-class _Use:
-    """A fragment as a site indexes it: `dims[k]` is the loop variable that is exactly index k, None for
-    another index.
-    """
-
-    buffer: ir.Var
-    indices: tuple[Any, ...]
-    mode: str
-    dims: tuple[int | None, ...]
-
-    @property
-    def handle(self) -> int:
-        return self.buffer.__chandle__()
-
-
-@dataclass(eq=False)
-class _Site:
-    """A Parallel loop, or a reduction seen as a loop over its source."""
-
-    stmt: Any
-    vars: tuple[ir.Var, ...]
-    extents: tuple[int, ...]
-    uses: list[_Use]
-    span: Any
-    vector: int
-    outer: dict[int, int]  # variables of serial loops around it: handle -> extent
-    memory: bool = False
-    reduce: Reduce | None = None
-    copy: bool = False  # moves elements and does nothing else
-
-    def fragments(self) -> Iterator[_Use]:
-        """The uses, written ones first."""
-        yield from (u for u in self.uses if u.mode == "write")
-        yield from (u for u in self.uses if u.mode != "write")
 
 
 @dataclass
@@ -142,7 +119,7 @@ class _Inference:
         self._shared: dict[int, SharedLayout] = {}
         self._buffers: dict[int, ir.Var] = {}
         self._cause: dict[int, tuple[str, Any]] = {}  # fragment -> what pinned it, for messages
-        self._sites: list[_Site] = []
+        self._sites: list[Site] = []
         self._loose: dict[int, Any] = {}  # fragments touched outside loops and tile operations -> statement
         self._loops: list[tuple[ParallelLoop, dict[int, int]]] = []
         self._reductions: list[tuple[Any, Reduce, dict[int, int]]] = []
@@ -165,7 +142,7 @@ class _Inference:
                 raise KernelError([self._conflict(site, problem)])
         return LayoutMap(self._state.fragments, self._shared, self._state.loops, self._buffers, exchanges)
 
-    def _halves(self, site: _Site, state: _State) -> tuple[Fragment, Fragment] | None:
+    def _halves(self, site: Site, state: _State) -> tuple[Fragment, Fragment] | None:
         """The layouts of both sides of a copy between fragments, to be joined by shared memory; None
         elsewhere.
         """
@@ -174,7 +151,7 @@ class _Inference:
         layouts = {}
         for use in site.uses:
             fragment = state.fragments.get(use.handle)
-            layouts[use.mode] = _loop_layout(site, use, fragment) if fragment is not None else None
+            layouts[use.mode] = loop_layout(site, use, fragment) if fragment is not None else None
         source, target = layouts.get("read"), layouts.get("write")
         return (source, target) if source is not None and target is not None else None
 
@@ -250,14 +227,14 @@ class _Inference:
             vector = widths.loop(loop)
             if limit is not None:
                 vector = min(vector, int(limit))
-            inner = _inner_loops(loop.body)
+            inner = inner_loops(loop.body)
             uses = [
-                _Use(a.buffer, a.indices, a.mode, _dims(a.indices, loop.vars))
+                Use(a.buffer, a.indices, a.mode, loop_dims(a.indices, loop.vars))
                 for a in loop.accesses
                 if a.buffer.scope() == FRAGMENT
             ]
             memory = any(in_memory(a.buffer) for a in loop.accesses)
-            site = _Site(loop.stmt, loop.vars, loop.shape, uses, loop.span, vector, outer | inner, memory)
+            site = Site(loop.stmt, loop.vars, loop.shape, uses, loop.span, vector, outer | inner, memory)
             site.copy = loop.note("tl.op") == "copy" and isinstance(loop.body, X.BufferStore)
             self._sites.append(site)
         for stmt, reduce, outer in self._reductions:
@@ -265,18 +242,18 @@ class _Inference:
         for site in self._sites:
             self._replicate_constants(site)
 
-    def _reduction_site(self, stmt: Any, reduce: Reduce, outer: dict[int, int]) -> _Site:
+    def _reduction_site(self, stmt: Any, reduce: Reduce, outer: dict[int, int]) -> Site:
         extents = tuple(int(r.extent) for r in reduce.src.region)
         loop_vars = tuple(X.Var(f"r{k}", "int32") for k in range(len(extents)))
         uses = []
         if reduce.src.source.scope() == FRAGMENT:
             indices = tuple(v + r.min for v, r in zip(loop_vars, reduce.src.region, strict=True))
-            uses.append(_Use(reduce.src.source, indices, "read", tuple(range(len(extents)))))
+            uses.append(Use(reduce.src.source, indices, "read", tuple(range(len(extents)))))
         if reduce.dst.source.scope() == FRAGMENT:
-            uses.append(_Use(reduce.dst.source, (), "reduce", reduced_dims(reduce)))
-        return _Site(stmt, loop_vars, extents, uses, reduce.span, 1, outer, False, reduce)
+            uses.append(Use(reduce.dst.source, (), "reduce", reduced_dims(reduce)))
+        return Site(stmt, loop_vars, extents, uses, reduce.span, 1, outer, False, reduce)
 
-    def _replicate_constants(self, site: _Site) -> None:
+    def _replicate_constants(self, site: Site) -> None:
         """`frag[0]` in a Parallel loop is needed by all threads."""
         for use in site.uses:
             small = all(constant(i) is not None for i in use.indices)
@@ -286,7 +263,7 @@ class _Inference:
 
     # Common
 
-    def _common(self, state: _State, sites: list[_Site]) -> None:
+    def _common(self, state: _State, sites: list[Site]) -> None:
         """Propagate until nothing changes. Copies between fragments come last: they alone can bridge two
         layouts.
         """
@@ -300,7 +277,7 @@ class _Inference:
             if not changed:
                 changed = any(self._propagate(site, state) for site in bridges)
 
-    def _propagate(self, site: _Site, state: _State) -> bool:
+    def _propagate(self, site: Site, state: _State) -> bool:
         """Lay out the loop from its fragments, then its fragments from the loop; whether anything was new."""
         changed = False
         if site.stmt.__chandle__() not in state.loops:
@@ -309,25 +286,25 @@ class _Inference:
             changed |= self._fragments_from_loop(site, state)
         return changed
 
-    def _loop_from_fragments(self, site: _Site, state: _State) -> bool:
+    def _loop_from_fragments(self, site: Site, state: _State) -> bool:
         known = [u for u in site.fragments() if u.handle in state.fragments and u.mode != "reduce"]
         known.sort(key=lambda u: u.mode != "write")
         for use in known:
             fragment = state.fragments[use.handle]
             if use.mode != "write" and fragment.replicas > 1:
                 continue
-            loop = _loop_layout(site, use, fragment)
+            loop = loop_layout(site, use, fragment)
             if loop is not None:
                 state.loops[site.stmt.__chandle__()] = loop
                 return True
         return False
 
-    def _fragments_from_loop(self, site: _Site, state: _State) -> bool:
+    def _fragments_from_loop(self, site: Site, state: _State) -> bool:
         loop, changed = state.loops[site.stmt.__chandle__()], False
         for use in site.uses:
             if use.handle in state.fragments:
                 continue
-            fragment = _fragment_layout(site, use, loop)
+            fragment = fragment_layout(site, use, loop)
             if fragment is not None:
                 state.fragments[use.handle] = fragment
                 self._cause.setdefault(
@@ -352,11 +329,11 @@ class _Inference:
             self._state = best
 
     def _cheapest(
-        self, component: list[_Site], roots: list[_Site]
-    ) -> tuple[_State | None, tuple[_Site, _Use] | None]:
+        self, component: list[Site], roots: list[Site]
+    ) -> tuple[_State | None, tuple[Site, Use] | None]:
         """The cheapest complete state with one of `roots` laid out first; the first conflict met."""
         best: tuple[float, _State] | None = None
-        first_problem: tuple[_Site, _Use] | None = None
+        first_problem: tuple[Site, Use] | None = None
         seen: set[Any] = set()
         for site in roots:
             for root in self._roots(site, self._state):
@@ -377,7 +354,7 @@ class _Inference:
                     best = (cost, state)
         return (best[1] if best is not None else None), first_problem
 
-    def _components(self) -> Iterator[list[_Site]]:
+    def _components(self) -> Iterator[list[Site]]:
         """Sites without a layout, connected through fragments without one; in program order."""
         left = [s for s in self._sites if s.stmt.__chandle__() not in self._state.loops]
         while left:
@@ -394,7 +371,7 @@ class _Inference:
                         grown = True
             yield component
 
-    def _roots(self, site: _Site, state: _State) -> Iterator[Fragment]:
+    def _roots(self, site: Site, state: _State) -> Iterator[Fragment]:
         """Layouts that the loop may have: from fragments that are laid out already, then the usual
         partitions.
         """
@@ -406,7 +383,7 @@ class _Inference:
             fragment = state.fragments.get(use.handle)
             if fragment is None or use.mode == "reduce":
                 continue
-            for root in (_loop_layout(site, use, fragment), _spread(site, use, fragment)):
+            for root in (loop_layout(site, use, fragment), spread(site, use, fragment)):
                 if root is not None:
                     yield root
         vector = site.vector if site.memory else _register_vector(site)
@@ -418,7 +395,7 @@ class _Inference:
             vector //= 2
         yield partition_rows(site.extents, threads, vector)
 
-    def _attempt(self, component: list[_Site], state: _State) -> tuple[_Site, _Use] | None:
+    def _attempt(self, component: list[Site], state: _State) -> tuple[Site, Use] | None:
         """Complete `state` for the component; the conflict if there is one."""
         self._common(state, component)
         for site in component:
@@ -431,7 +408,7 @@ class _Inference:
                 return site, problem
         return None
 
-    def _choose(self, site: _Site, state: _State) -> None:
+    def _choose(self, site: Site, state: _State) -> None:
         """Give a loop that nothing determines the first layout that fits what is known; the first of all if
         none does."""
         handle, first = site.stmt.__chandle__(), None
@@ -446,7 +423,7 @@ class _Inference:
         if first is not None:
             state.loops[handle] = first
 
-    def _cost(self, component: list[_Site], state: _State) -> float:
+    def _cost(self, component: list[Site], state: _State) -> float:
         """Register slots, then memory instructions per thread."""
         handles = {u.handle for s in component for u in s.uses}
         slots = sum(state.fragments[h].registers for h in handles)
@@ -461,19 +438,19 @@ class _Inference:
 
     # Checking
 
-    def _mismatch(self, site: _Site, state: _State) -> _Use | None:
+    def _mismatch(self, site: Site, state: _State) -> Use | None:
         """The first use that is not served by the layouts; None if all are."""
         loop = state.loops[site.stmt.__chandle__()]
         if site.reduce is not None and loop.by_dimension() is None:
-            return site.uses[0] if site.uses else _Use(site.reduce.src.source, (), "reduce", ())
+            return site.uses[0] if site.uses else Use(site.reduce.src.source, (), "reduce", ())
         for use in site.uses:
             fragment = state.fragments.get(use.handle)
             if fragment is None:
                 return use
             if use.mode == "reduce":
                 continue
-            derived = _fragment_layout(site, use, loop)
-            if derived is not None and _same(derived, fragment):
+            derived = fragment_layout(site, use, loop)
+            if derived is not None and same_places(derived, fragment):
                 continue
             if not serves(loop, site.vars, site.outer, use.indices, fragment, use.mode == "write"):
                 return use
@@ -481,7 +458,7 @@ class _Inference:
 
     # Messages
 
-    def _conflict(self, site: _Site, use: _Use) -> Problem:
+    def _conflict(self, site: Site, use: Use) -> Problem:
         name = str(use.buffer.name)
         other = next(
             (u for u in site.uses if u.handle != use.handle and u.handle in self._cause),
@@ -525,235 +502,7 @@ class _Inference:
                 raise KernelError([problem])
 
 
-# From fragments to loops and back
-
-
-def _loop_layout(site: _Site, use: _Use, fragment: Fragment) -> Fragment | None:
-    """The loop whose iterations run where `fragment` holds the elements they touch.
-
-    A dimension with a fixed or serial index must lie in registers alone.
-    """
-    if use.dims == tuple(range(len(site.vars))) and fragment.shape == site.extents:
-        return fragment
-    at = {v: k for k, v in enumerate(use.dims) if v is not None}
-    if len(at) < len(site.vars) or len(at) != sum(d is not None for d in use.dims):
-        return None
-    fixed = {k for k, d in enumerate(use.dims) if d is None}
-    split = fragment.by_dimension()
-    if split is None or any(dim in fixed and d.place == "thread" for dim, _, d, _ in split):
-        return None
-    return fragment.select([at[v] for v in range(len(site.vars))], site.extents)
-
-
-def _fragment_layout(site: _Site, use: _Use, loop: Fragment) -> Fragment | None:
-    """The fragment that holds its elements where the loop's iterations touch them.
-
-    A dimension with a fixed or serial index goes to registers.
-    """
-    shape = shape_of(use.buffer)
-    if use.dims == tuple(range(len(site.vars))) and shape == loop.shape:
-        return loop
-    used = [d for d in use.dims if d is not None]
-    if len(set(used)) != len(used):
-        return None
-    fixed = [k for k, d in enumerate(use.dims) if d is None and shape[k] > 1]
-    if not fixed:
-        return loop.select(use.dims, shape)
-    narrow = tuple(1 if k in fixed else n for k, n in enumerate(shape))
-    base = loop.select(use.dims, narrow)
-    split = base.by_dimension() if base is not None else None
-    if base is None or split is None:
-        return None
-    entries = [(dim, stride, d) for dim, stride, d, _ in split]
-    count = base.registers
-    for k in fixed:
-        entries.append((k, 1, Digit(1, shape[k], "register", count)))
-        count *= shape[k]
-    return from_split(shape, entries, base.replicate)
-
-
-def _same(a: Fragment, b: Fragment) -> bool:
-    return (a.shape, a.digits, a.padded, a.replicate) == (b.shape, b.digits, b.padded, b.replicate)
-
-
-def _spread(site: _Site, use: _Use, fragment: Fragment) -> Fragment | None:
-    """A loop over more dimensions than `fragment` has: the others go to its replicas first, then to
-    registers.
-    """
-    at = {v: k for k, v in enumerate(use.dims) if v is not None}
-    free = [v for v in range(len(site.vars)) if v not in at]
-    split = fragment.by_dimension()
-    if (
-        len(free) != 1
-        or split is None
-        or any(d is None and n > 1 for d, n in zip(use.dims, fragment.shape, strict=True))
-    ):
-        return None
-    dim, extent = free[0], site.extents[free[0]]
-    back = {k: v for v, k in at.items()}
-    registers = fragment.registers
-    entries: list[tuple[int, int, Digit]] = [(back[k], s, d) for k, s, d, _ in split if k in back]
-    vector = site.vector if dim == len(site.vars) - 1 and extent % site.vector == 0 else 1
-    stride = 1
-    if vector > 1:
-        entries.append((dim, 1, Digit(1, vector, "register", registers)))
-        registers *= vector
-        stride = vector
-    left = []
-    for r in sorted(fragment.replicate, key=lambda r: r.stride):
-        if stride < extent:
-            entries.append((dim, stride, Digit(1, r.extent, "thread", r.stride)))
-            stride *= r.extent
-        else:
-            left.append(r)
-    rest = -(-extent // stride)
-    if rest > 1:
-        entries.append((dim, stride, Digit(1, rest, "register", registers)))
-    # Vector lanes must be the lowest registers, so registers are numbered anew with the free dimension's
-    # lanes first.
-    order = sorted(
-        (k for k, e in enumerate(entries) if e[2].place == "register"),
-        key=lambda k: (entries[k][0] != dim or entries[k][1] != 1, entries[k][2].place_stride),
-    )
-    count = 1
-    for k in order:
-        d, s, digit = entries[k]
-        entries[k] = (d, s, replace(digit, place_stride=count))
-        count *= digit.extent
-    return from_split(tuple(site.extents), entries, left)
-
-
-def serves(
-    loop: Fragment,
-    loop_vars: tuple[ir.Var, ...],
-    outer: Mapping[int, int],
-    indices: tuple[Any, ...],
-    fragment: Fragment,
-    written: bool,
-) -> bool:
-    """Whether every iteration finds `fragment[indices]` in its own thread; if `written`, every owner writes
-    it.
-    """
-    if fragment.replicas == fragment.threads and not written:
-        return True
-    try:
-        held = owned_registers(loop, loop_vars, outer, indices, fragment)
-    except NotEvaluable:
-        return False
-    if held is None:
-        return False
-    if not written:
-        return True
-    thread, register, element = held
-    mark = np.zeros(fragment.table.shape, bool)
-    mark[thread, register] = True
-    return bool((mark == np.isin(fragment.table, np.unique(element))).all())
-
-
-def owned_registers(
-    loop: Fragment,
-    loop_vars: tuple[ir.Var, ...],
-    outer: Mapping[int, int],
-    indices: tuple[Any, ...],
-    fragment: Fragment,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """(thread, register of `fragment`, flat element) for every iteration; None if one lies in another thread.
-
-    Raises NotEvaluable if the indices depend on anything but the loop and serial loops of known extents.
-    """
-    valid = loop.table >= 0
-    thread, position = np.nonzero(valid)
-    env: dict[int, Any] = {
-        v.__chandle__(): x
-        for v, x in zip(loop_vars, np.unravel_index(loop.table[valid], loop.shape), strict=True)
-    }
-    names = {v.__chandle__() for i in indices if not isinstance(i, int) for v in variables(i)}
-    for handle, extent in outer.items():
-        if handle in names and handle not in env:
-            count = len(thread)
-            thread, position = np.repeat(thread, extent), np.repeat(position, extent)
-            env = {k: np.repeat(x, extent) for k, x in env.items()}
-            env[handle] = np.tile(np.arange(extent), count)
-    parts = [np.broadcast_to(np.asarray(evaluate(i, env)), thread.shape) for i in indices]
-    inside = np.ones(thread.shape, bool)
-    for part, n in zip(parts, fragment.shape, strict=True):
-        inside &= (part >= 0) & (part < n)
-    if not inside.all():
-        return None
-    element = np.ravel_multi_index(parts, fragment.shape)
-    register = np.broadcast_to(np.asarray(fragment.register(parts)), thread.shape)
-    if not (fragment.table[thread, register] == element).all():
-        return None
-    return thread, register, element
-
-
-def partition_plain(shape: tuple[int, ...], threads: int, vector: int) -> Fragment:
-    """The layout of a loop over memory alone: like `partition`, but nothing is done twice.
-
-    Of the widths up to `vector` the one with the least padding is taken, the widest of several.
-    """
-    total = int(np.prod(shape))
-    widths = [1 << k for k in reversed(range(vector.bit_length()))]
-    width = min(widths, key=lambda w: -(-total // (w * threads)) * w)
-    rest = -(-total // (width * threads))
-    digits: list[Digit] = []
-    stride = 1
-    places: list[tuple[int, Place, int]] = [
-        (width, "register", 1),
-        (threads, "thread", 1),
-        (rest, "register", width),
-    ]
-    for extent, place, place_stride in places:
-        if extent > 1:
-            digits.append(Digit(stride, extent, place, place_stride))
-            stride *= extent
-    return Fragment(shape, tuple(digits))
-
-
-def contiguous_registers(loop: Fragment) -> int:
-    """How many neighbouring elements of the last dimension lie in neighbouring registers."""
-    first = loop.digits[0] if loop.digits else None
-    if first is None or first.place != "register" or first.place_stride != 1:
-        return 1
-    return first.extent
-
-
-def reduced_dims(reduce: Reduce) -> tuple[int | None, ...]:
-    """For each dimension of the destination the dimension of the source, None where the reduced one is kept
-    as 1.
-    """
-    count = len(reduce.src.region)
-    if len(reduce.dst.region) == count:
-        return tuple(None if k == reduce.dim else k for k in range(count))
-    kept = [k for k in range(count) if k != reduce.dim]
-    return tuple(kept) if kept else (None,)
-
-
-def _dims(indices: tuple[Any, ...], loop_vars: tuple[ir.Var, ...]) -> tuple[int | None, ...]:
-    handles = [v.__chandle__() for v in loop_vars]
-    return tuple(
-        handles.index(i.__chandle__()) if isinstance(i, ir.Var) and i.__chandle__() in handles else None
-        for i in indices
-    )
-
-
-def _inner_loops(body: Any) -> dict[int, int]:
-    """Serial loops inside a Parallel body with constant bounds: variable -> end."""
-    found: dict[int, int] = {}
-
-    def visit(stmt: Any) -> None:
-        if isinstance(stmt, X.For):
-            low, count = constant(stmt.min), constant(stmt.extent)
-            if low is not None and count is not None:
-                found[stmt.loop_var.__chandle__()] = low + count
-        for child in children(stmt):
-            visit(child)
-
-    visit(body)
-    return found
-
-
-def _register_vector(site: _Site) -> int:
+def _register_vector(site: Site) -> int:
     """Lanes worth keeping together in registers: 16 bytes of the widest fragment."""
     bits = max((bits_of(str(u.buffer.dtype)) for u in site.uses), default=128)
     return max(1, 128 // bits)

@@ -11,7 +11,7 @@ from tilelang.diagnostics.span import Span
 from tilelang.ir.spans import from_tvm
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition
-from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm import Gemm, plan_text
 
 
 def share_gemm(gemm: Gemm, threads: int, target: Target) -> tuple[MatrixInstruction, WarpPartition]:
@@ -40,6 +40,11 @@ def share_gemm(gemm: Gemm, threads: int, target: Target) -> tuple[MatrixInstruct
         )
         raise KernelError([problem])
     return found, grid
+
+
+def instruction_text(gemm: Gemm, instruction: MatrixInstruction, warps: WarpPartition) -> str:
+    """What the hover says of this gemm: `mma.sync m16n8k16 float32.float16, warps 2×2`."""
+    return plan_text(instruction, str(gemm.a.source.dtype), str(gemm.c.source.dtype), warps)
 
 
 def of_rank(layout: Fragment, shape: tuple[int, ...]) -> Fragment:

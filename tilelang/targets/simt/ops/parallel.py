@@ -26,7 +26,7 @@ from tilelang.layout.fragment import Fragment
 from tilelang.passes.evaluate import NotEvaluable
 from tilelang.passes.flatten import UNROLL
 from tilelang.passes.guard_bounds import conjunction
-from tilelang.passes.infer_layouts import contiguous_registers, owned_registers
+from tilelang.passes.loop_layouts import contiguous_registers, inner_loops, owned_registers
 from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory, parallel_loop
 from tilelang.passes.walk import FRAGMENT, constant, index, is_choice, map_operands, remake, variables, walk
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
@@ -269,7 +269,7 @@ class ParallelLowering:
         key = (buffer.__chandle__(), str(indices))
         if key in self._tables:
             return self._tables[key]
-        serial = _serial_variables(indices, self.block.outer | _ends(self.loop.body), self.loop)
+        serial = _serial_variables(indices, {**self.block.outer, **inner_loops(self.loop.body)}, self.loop)
         outer = {v.__chandle__(): n for v, n in serial}
         held = owned_registers(self.layout, self.loop.vars, outer, indices, fragment)
         if held is None:
@@ -569,17 +569,6 @@ def _independent(body: Any) -> bool:
         if isinstance(stmt, X.BufferStore) and stmt.buffer.scope() in ("local", "local.var"):
             return False
     return True
-
-
-def _ends(body: Any) -> dict[int, int]:
-    """Serial loops of constant bounds in `body`: variable -> end."""
-    found = {}
-    for stmt in walk(body):
-        if isinstance(stmt, X.For):
-            low, count = constant(stmt.min), constant(stmt.extent)
-            if low is not None and count is not None:
-                found[stmt.loop_var.__chandle__()] = low + count
-    return found
 
 
 def _serial_variables(

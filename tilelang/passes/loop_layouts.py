@@ -1,0 +1,282 @@
+"""From the layout of a loop to that of the fragments it touches and back, and the check that both fit.
+
+A loop's Fragment says which thread runs which iteration; a buffer's which thread holds which element. They
+fit if every iteration finds its elements in its own thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.layout.fragment import Digit, Fragment, Place, from_split
+from tilelang.ops.reduce import Reduce
+from tilelang.passes.evaluate import NotEvaluable, evaluate
+from tilelang.passes.walk import children, constant, shape_of, variables
+
+
+@dataclass(frozen=True, eq=False)
+class Use:
+    """A fragment as a site indexes it: `dims[k]` is the loop variable that is exactly index k, None for
+    another index.
+    """
+
+    buffer: ir.Var
+    indices: tuple[Any, ...]
+    mode: str
+    dims: tuple[int | None, ...]
+
+    @property
+    def handle(self) -> int:
+        return self.buffer.__chandle__()
+
+
+@dataclass(eq=False)
+class Site:
+    """A Parallel loop, or a reduction seen as a loop over its source."""
+
+    stmt: Any
+    vars: tuple[ir.Var, ...]
+    extents: tuple[int, ...]
+    uses: list[Use]
+    span: Any
+    vector: int
+    outer: dict[int, int]  # variables of serial loops around it: handle -> extent
+    memory: bool = False
+    reduce: Reduce | None = None
+    copy: bool = False  # moves elements and does nothing else
+
+    def fragments(self) -> Iterator[Use]:
+        """The uses, written ones first."""
+        yield from (u for u in self.uses if u.mode == "write")
+        yield from (u for u in self.uses if u.mode != "write")
+
+
+def loop_layout(site: Site, use: Use, fragment: Fragment) -> Fragment | None:
+    """The loop whose iterations run where `fragment` holds the elements they touch.
+
+    A dimension with a fixed or serial index must lie in registers alone.
+    """
+    if use.dims == tuple(range(len(site.vars))) and fragment.shape == site.extents:
+        return fragment
+    at = {v: k for k, v in enumerate(use.dims) if v is not None}
+    if len(at) < len(site.vars) or len(at) != sum(d is not None for d in use.dims):
+        return None
+    fixed = {k for k, d in enumerate(use.dims) if d is None}
+    split = fragment.by_dimension()
+    if split is None or any(dim in fixed and d.place == "thread" for dim, _, d, _ in split):
+        return None
+    return fragment.select([at[v] for v in range(len(site.vars))], site.extents)
+
+
+def fragment_layout(site: Site, use: Use, loop: Fragment) -> Fragment | None:
+    """The fragment that holds its elements where the loop's iterations touch them.
+
+    A dimension with a fixed or serial index goes to registers.
+    """
+    shape = shape_of(use.buffer)
+    if use.dims == tuple(range(len(site.vars))) and shape == loop.shape:
+        return loop
+    used = [d for d in use.dims if d is not None]
+    if len(set(used)) != len(used):
+        return None
+    fixed = [k for k, d in enumerate(use.dims) if d is None and shape[k] > 1]
+    if not fixed:
+        return loop.select(use.dims, shape)
+    narrow = tuple(1 if k in fixed else n for k, n in enumerate(shape))
+    base = loop.select(use.dims, narrow)
+    split = base.by_dimension() if base is not None else None
+    if base is None or split is None:
+        return None
+    entries = [(dim, stride, d) for dim, stride, d, _ in split]
+    count = base.registers
+    for k in fixed:
+        entries.append((k, 1, Digit(1, shape[k], "register", count)))
+        count *= shape[k]
+    return from_split(shape, entries, base.replicate)
+
+
+def same_places(a: Fragment, b: Fragment) -> bool:
+    return (a.shape, a.digits, a.padded, a.replicate) == (b.shape, b.digits, b.padded, b.replicate)
+
+
+def spread(site: Site, use: Use, fragment: Fragment) -> Fragment | None:
+    """A loop over more dimensions than `fragment` has: the others go to its replicas first, then to
+    registers.
+    """
+    at = {v: k for k, v in enumerate(use.dims) if v is not None}
+    free = [v for v in range(len(site.vars)) if v not in at]
+    split = fragment.by_dimension()
+    if (
+        len(free) != 1
+        or split is None
+        or any(d is None and n > 1 for d, n in zip(use.dims, fragment.shape, strict=True))
+    ):
+        return None
+    dim, extent = free[0], site.extents[free[0]]
+    back = {k: v for v, k in at.items()}
+    registers = fragment.registers
+    entries: list[tuple[int, int, Digit]] = [(back[k], s, d) for k, s, d, _ in split if k in back]
+    vector = site.vector if dim == len(site.vars) - 1 and extent % site.vector == 0 else 1
+    stride = 1
+    if vector > 1:
+        entries.append((dim, 1, Digit(1, vector, "register", registers)))
+        registers *= vector
+        stride = vector
+    left = []
+    for r in sorted(fragment.replicate, key=lambda r: r.stride):
+        if stride < extent:
+            entries.append((dim, stride, Digit(1, r.extent, "thread", r.stride)))
+            stride *= r.extent
+        else:
+            left.append(r)
+    rest = -(-extent // stride)
+    if rest > 1:
+        entries.append((dim, stride, Digit(1, rest, "register", registers)))
+    # Vector lanes must be the lowest registers, so registers are numbered anew with the free dimension's
+    # lanes first.
+    order = sorted(
+        (k for k, e in enumerate(entries) if e[2].place == "register"),
+        key=lambda k: (entries[k][0] != dim or entries[k][1] != 1, entries[k][2].place_stride),
+    )
+    count = 1
+    for k in order:
+        d, s, digit = entries[k]
+        entries[k] = (d, s, replace(digit, place_stride=count))
+        count *= digit.extent
+    return from_split(tuple(site.extents), entries, left)
+
+
+def serves(
+    loop: Fragment,
+    loop_vars: tuple[ir.Var, ...],
+    outer: Mapping[int, int],
+    indices: tuple[Any, ...],
+    fragment: Fragment,
+    written: bool,
+) -> bool:
+    """Whether every iteration finds `fragment[indices]` in its own thread; if `written`, every owner writes
+    it.
+    """
+    if fragment.replicas == fragment.threads and not written:
+        return True
+    try:
+        held = owned_registers(loop, loop_vars, outer, indices, fragment)
+    except NotEvaluable:
+        return False
+    if held is None:
+        return False
+    if not written:
+        return True
+    thread, register, element = held
+    mark = np.zeros(fragment.table.shape, bool)
+    mark[thread, register] = True
+    return bool((mark == np.isin(fragment.table, np.unique(element))).all())
+
+
+def owned_registers(
+    loop: Fragment,
+    loop_vars: tuple[ir.Var, ...],
+    outer: Mapping[int, int],
+    indices: tuple[Any, ...],
+    fragment: Fragment,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """(thread, register of `fragment`, flat element) for every iteration; None if one lies in another thread.
+
+    Raises NotEvaluable if the indices depend on anything but the loop and serial loops of known extents.
+    """
+    valid = loop.table >= 0
+    thread, position = np.nonzero(valid)
+    env: dict[int, Any] = {
+        v.__chandle__(): x
+        for v, x in zip(loop_vars, np.unravel_index(loop.table[valid], loop.shape), strict=True)
+    }
+    names = {v.__chandle__() for i in indices if not isinstance(i, int) for v in variables(i)}
+    for handle, extent in outer.items():
+        if handle in names and handle not in env:
+            count = len(thread)
+            thread, position = np.repeat(thread, extent), np.repeat(position, extent)
+            env = {k: np.repeat(x, extent) for k, x in env.items()}
+            env[handle] = np.tile(np.arange(extent), count)
+    parts = [np.broadcast_to(np.asarray(evaluate(i, env)), thread.shape) for i in indices]
+    inside = np.ones(thread.shape, bool)
+    for part, n in zip(parts, fragment.shape, strict=True):
+        inside &= (part >= 0) & (part < n)
+    if not inside.all():
+        return None
+    element = np.ravel_multi_index(parts, fragment.shape)
+    register = np.broadcast_to(np.asarray(fragment.register(parts)), thread.shape)
+    if not (fragment.table[thread, register] == element).all():
+        return None
+    return thread, register, element
+
+
+def partition_plain(shape: tuple[int, ...], threads: int, vector: int) -> Fragment:
+    """The layout of a loop over memory alone: like `partition`, but nothing is done twice.
+
+    Of the widths up to `vector` the one with the least padding is taken, the widest of several.
+    """
+    total = int(np.prod(shape))
+    widths = [1 << k for k in reversed(range(vector.bit_length()))]
+    width = min(widths, key=lambda w: -(-total // (w * threads)) * w)
+    rest = -(-total // (width * threads))
+    digits: list[Digit] = []
+    stride = 1
+    places: list[tuple[int, Place, int]] = [
+        (width, "register", 1),
+        (threads, "thread", 1),
+        (rest, "register", width),
+    ]
+    for extent, place, place_stride in places:
+        if extent > 1:
+            digits.append(Digit(stride, extent, place, place_stride))
+            stride *= extent
+    return Fragment(shape, tuple(digits))
+
+
+def contiguous_registers(loop: Fragment) -> int:
+    """How many neighbouring elements of the last dimension lie in neighbouring registers."""
+    first = loop.digits[0] if loop.digits else None
+    if first is None or first.place != "register" or first.place_stride != 1:
+        return 1
+    return first.extent
+
+
+def reduced_dims(reduce: Reduce) -> tuple[int | None, ...]:
+    """For each dimension of the destination the dimension of the source, None where the reduced one is kept
+    as 1.
+    """
+    count = len(reduce.src.region)
+    if len(reduce.dst.region) == count:
+        return tuple(None if k == reduce.dim else k for k in range(count))
+    kept = [k for k in range(count) if k != reduce.dim]
+    return tuple(kept) if kept else (None,)
+
+
+def loop_dims(indices: tuple[Any, ...], loop_vars: tuple[ir.Var, ...]) -> tuple[int | None, ...]:
+    handles = [v.__chandle__() for v in loop_vars]
+    return tuple(
+        handles.index(i.__chandle__()) if isinstance(i, ir.Var) and i.__chandle__() in handles else None
+        for i in indices
+    )
+
+
+def inner_loops(body: Any) -> dict[int, int]:
+    """Serial loops inside a Parallel body with constant bounds: variable -> end."""
+    found: dict[int, int] = {}
+
+    def visit(stmt: Any) -> None:
+        if isinstance(stmt, X.For):
+            low, count = constant(stmt.min), constant(stmt.extent)
+            if low is not None and count is not None:
+                found[stmt.loop_var.__chandle__()] = low + count
+        for child in children(stmt):
+            visit(child)
+
+    visit(body)
+    return found
