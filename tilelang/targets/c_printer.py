@@ -78,7 +78,7 @@ class _KernelPrinter:
 
     def __init__(
         self,
-        func: X.PrimFunc,
+        func: Any,
         dialect: Dialect,
         shared_offsets: dict[Any, int],
         shared_bytes: int,
@@ -361,8 +361,9 @@ class _KernelPrinter:
 
     def _bind(self, s: Any) -> None:
         value = self.e.show(s.value)
-        ty = s.var.ty
-        if isinstance(ty, ir.PointerType):
+        ty: Any = s.var.ty
+        kind = type(ty)
+        if kind is ir.PointerType:
             type_name = self.e.pointer(str(ty.element_type.dtype), str(ty.storage_scope))
         else:
             type_name = f"const {self.e.type_name(str(ty.dtype))}"
@@ -388,7 +389,7 @@ class _KernelPrinter:
         value = s.value
         if type(value) is X.IntImm:
             return
-        if type(value) is ir.Call and value.op.name.startswith("tl."):
+        if _call_name(value).startswith("tl."):
             self._note_pointers(value)
         self._emit(f"{self.e.show(value)};")
 
@@ -397,8 +398,9 @@ class _KernelPrinter:
         name = call.op.name.removeprefix("tl.").removeprefix(f"{self.dialect.name}.")
         helper = self.e.helper(name)
         for position, arg in enumerate(call.args):
-            if type(arg) is ir.Call and arg.op.name in ("tirx.address_of", "tirx.buffer_data"):
-                target = arg.args[0].source if arg.op.name == "tirx.address_of" else arg.args[0]
+            kind = _call_name(arg)
+            if kind in ("tirx.address_of", "tirx.buffer_data"):
+                target = arg.args[0].source if kind == "tirx.address_of" else arg.args[0]
                 storage = self.e.storage(target)
                 if helper.written(position):
                     self._written.add(storage.name)
@@ -456,7 +458,8 @@ class _KernelPrinter:
             return
         moved = type(value) is ir.TensorLoad and self.e.dtype(value) == target.dtype
         if moved and _unit_stride(index) and _unit_stride(value.indices[0]):
-            self._move(target, index.base, self.e.storage(value.source), value.indices[0].base, lanes)
+            first: Any = value.indices[0]
+            self._move(target, index.base, self.e.storage(value.source), first.base, lanes)
             return
         self._hoist_loads(value, lanes)
         through_memory = _unit_stride(index) and not target.scope.startswith("local")
@@ -572,6 +575,12 @@ def _width(shape: Any) -> tuple[bool, int]:
 
 def _unit_stride(ramp: Any) -> bool:
     return type(ramp) is X.Ramp and type(ramp.stride) is X.IntImm and ramp.stride.value == 1
+
+
+def _call_name(value: Any) -> str:
+    """The name of the operation that `value` calls; empty for anything else."""
+    kind = type(value)
+    return str(value.op.name) if kind is ir.Call else ""
 
 
 def _is_zero(value: Any) -> bool:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
@@ -30,11 +29,11 @@ from tilelang.targets.simt.block import unrolled
 class Kept:
     """The function, and the control statements that all threads of a block take together."""
 
-    func: X.PrimFunc
+    func: Any
     block_level: frozenset[int]
 
 
-def keep_matrices(func: X.PrimFunc, block_level: Iterable[int]) -> Kept:
+def keep_matrices(func: Any, block_level: Iterable[int]) -> Kept:
     """Drop the changes of form that cancel, and allocate the matrices beside their registers."""
     pairs = {_registers(s).__chandle__(): _matrices(s) for s in walk(func.body) if _is(s, ENTER)}
     settle = _Settle(pairs, block_level)
@@ -42,7 +41,7 @@ def keep_matrices(func: X.PrimFunc, block_level: Iterable[int]) -> Kept:
     return Kept(func.with_body(body), frozenset(settle.block_level))
 
 
-def expand(func: X.PrimFunc) -> X.PrimFunc:
+def expand(func: Any) -> Any:
     """Write the remaining `enter` and `leave` calls out."""
 
     def rewrite(stmt: Any) -> Any:
@@ -69,7 +68,7 @@ def _tiles(stmt: Any, name: str) -> Any:
 class _Settle:
     """Drops changes of form, or moves them to the edges of loops and conditions, from the inside out."""
 
-    def __init__(self, pairs: dict[int, ir.Var], block_level: Iterable[int]) -> None:
+    def __init__(self, pairs: dict[int, Any], block_level: Iterable[int]) -> None:
         self._pairs = pairs  # registers -> matrices
         self.block_level = set(block_level)
         self._made: list[Any] = []  # statements in `block_level`, so that their handles stay theirs
@@ -80,7 +79,8 @@ class _Settle:
         if isinstance(stmt, X.For):
             inside, before, after = _lift(_parts(self.statement(stmt.body)))
             return seq([*before, self._instead(stmt, with_body(stmt, seq(inside))), *after])
-        if isinstance(stmt, X.IfThenElse) and stmt.else_case is None:
+        kind = type(stmt)
+        if kind is X.IfThenElse and stmt.else_case is None:
             inside, before, after = _lift(_parts(self.statement(stmt.then_case)))
             new = X.IfThenElse(stmt.condition, seq(inside), None, stmt.span)
             return seq([*before, self._instead(stmt, new), *after])
@@ -99,9 +99,9 @@ def _settle_memory(stmt: Any) -> Any:
     """A barrier before each `leave` outside loops: the scratch tile may then lie where the operands lay."""
     if isinstance(stmt, X.SeqStmt):
         parts = []
-        for part in stmt.seq:
+        for part in _parts(stmt):
             if _is(part, LEAVE):
-                parts.append(X.Evaluate(tile_ops.call(tile_ops.SYNC, [], span=part.span), part.span))
+                parts.append(do(tile_ops.SYNC, [], part.span))
             parts.append(part)
         return seq(parts)
     return remake(stmt, _settle_memory) if isinstance(stmt, X.AttrStmt) else stmt
@@ -149,25 +149,28 @@ def _cancel(parts: list[Any]) -> list[Any]:
     return parts
 
 
-def _filled(stmt: Any, registers: ir.Var) -> Any | None:
+def _filled(stmt: Any, registers: Any) -> Any | None:
     """The constant, if `stmt` sets every register to it."""
     loops: dict[int, int] = {}
-    while isinstance(stmt, X.For) and constant(stmt.min) == 0 and constant(stmt.extent) is not None:
-        loops[stmt.loop_var.__chandle__()] = int(stmt.extent.value)
+    while (
+        isinstance(stmt, X.For) and constant(stmt.min) == 0 and (extent := constant(stmt.extent)) is not None
+    ):
+        loops[stmt.loop_var.__chandle__()] = extent
         stmt = stmt.body
     if not isinstance(stmt, X.BufferStore) or not stmt.buffer.same_as(registers):
         return None
-    at, value = stmt.indices[0], stmt.value
-    value = value.value if isinstance(value, X.Broadcast) else value
+    at: Any = stmt.indices[0]
+    value: Any = stmt.value.value if isinstance(stmt.value, X.Broadcast) else stmt.value
     if not isinstance(value, X.FloatImm | X.IntImm):
         return None
+    width = constant(at.lanes) if isinstance(at, X.Ramp) else 1
     grid = np.meshgrid(*(np.arange(n) for n in loops.values()), indexing="ij")
     base = at.base if isinstance(at, X.Ramp) else at
     try:
         first = np.asarray(evaluate(base, dict(zip(loops, grid, strict=True)))).reshape(-1, 1)
     except NotEvaluable:
         return None
-    lanes = np.arange(int(at.lanes) if isinstance(at, X.Ramp) else 1)
+    lanes = np.arange(width or 1)
     return value if len(np.unique(first + lanes)) == int(registers.shape[0]) else None
 
 
@@ -175,11 +178,11 @@ def _is(stmt: Any, name: str) -> bool:
     return isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, name)
 
 
-def _matrices(stmt: Any) -> ir.Var:
+def _matrices(stmt: Any) -> Any:
     return stmt.value.args[1].args[0].source
 
 
-def _registers(stmt: Any) -> ir.Var:
+def _registers(stmt: Any) -> Any:
     return stmt.value.args[2].args[0].source
 
 
