@@ -261,3 +261,18 @@ def test_poison_shows_what_is_read_before_it_is_written():
     kernel(b, 30)
     assert b[:30].eq(1).all()
     assert b[30:].isnan().all()
+
+
+def test_float_arithmetic_is_not_rearranged():
+    @tilelang.jit
+    def rounded(A):
+        N = T.const("N")
+        A: T.Tensor((N,), "float32")
+        B = T.empty((N,), "float32")
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(N):
+                B[i] = (A[i] + 12582912.0) - 12582912.0  # rounds to an integer
+        return B
+
+    a = random(100) * 10
+    assert torch.equal(run(rounded, a), a.round())

@@ -11,11 +11,11 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
-from tilelang.targets.cpu.exponential import vectorisable
+from tilelang.targets.cpu.exponential import NameValue, vectorisable
 
 _ROUNDED = (X.Add, X.Sub, X.Mul, X.Div)
 _KEPT = (X.Min, X.Max, X.EQ, X.NE, X.LT, X.LE, X.GT, X.GE)
-_CHOICE = "prim.if_then_else"
+CHOICE = "prim.if_then_else"  # evaluates one of its arguments only
 _NAN = 0x7FC0
 
 
@@ -36,25 +36,30 @@ def narrowed(value: Any) -> Any:
     return X.Cast(f"uint16{suffix}", X.reinterpret(f"uint32{suffix}", value) >> _constant(16, suffix))
 
 
-def rounded(value: Any) -> Any:
+def rounded(value: Any, name_value: NameValue | None) -> Any:
     """A float32 rounded to the nearest bfloat16, ties to even; NaN stays NaN."""
     suffix = _suffix(value)
-    bits = X.Var("bits", f"uint32{suffix}")
+    bits = X.reinterpret(f"uint32{suffix}", value)
+    if name_value is not None:
+        bits = name_value("bits", bits)
     odd = (bits >> _constant(16, suffix)) & _constant(1, suffix)
     nearest = (bits + odd + _constant(0x7FFF, suffix)) & _constant(0xFFFF0000, suffix)
     # Compared as integers: TVM simplifies `x == x` to true.
     is_nan = X.GT(bits & _constant(0x7FFFFFFF, suffix), _constant(0x7F800000, suffix))
     kept = X.Select(is_nan, _constant(_NAN << 16, suffix), nearest)
-    made = X.reinterpret(f"float32{suffix}", kept)
-    return X.Let(bits, X.reinterpret(f"uint32{suffix}", value), made)
+    return X.reinterpret(f"float32{suffix}", kept)
 
 
-def legalise(node: Any) -> Any:
-    """The float32 form of one expression node whose operands have it already; other nodes are returned as
-    they are.
+def legalise(node: Any, name_value: NameValue | None) -> Any:
+    """One expression node whose operands are legal: bfloat16 as float32, exponentials as arithmetic.
+
+    name_value: names a value of the expression, evaluated once before the statement; None where that is not
+    possible, as under a condition.
     """
     if not isinstance(getattr(node, "ty", None), ir.PrimType):
         return node
+    if isinstance(node, ir.Call):
+        return _call(node, name_value)
     dtype = str(node.ty.dtype)
     here = is_bfloat16(dtype)
     wide = dtype.replace("bfloat16", "float32")
@@ -62,22 +67,28 @@ def legalise(node: Any) -> Any:
         return X.const(float(node.value), wide) if here else node
     if isinstance(node, X.Cast):
         value = node.value if str(node.value.ty.dtype) == wide else X.Cast(wide, node.value)
-        return rounded(value) if here else value
+        return rounded(value, name_value) if here else value
     if isinstance(node, _ROUNDED):
         made = type(node)(node.a, node.b)
-        return rounded(made) if here else made
+        return rounded(made, name_value) if here else made
     if isinstance(node, _KEPT):
         return type(node)(node.a, node.b)
     if isinstance(node, X.Select):
         return X.Select(node.condition, node.true_value, node.false_value)
     if isinstance(node, X.Broadcast):
         return X.Broadcast(node.value, node.lanes)
-    if isinstance(node, ir.Call) and here:
-        made = ir.Call(node.op, list(node.args), attrs=node.attrs, ret_ty=ir.PrimType(wide), span=node.span)
-        return made if node.op.name == _CHOICE else rounded(vectorisable(made))
-    if isinstance(node, ir.Call):
-        return vectorisable(node)
     return node
+
+
+def _call(node: Any, name_value: NameValue | None) -> Any:
+    dtype = str(node.ty.dtype)
+    if not is_bfloat16(dtype):
+        return node if name_value is None else vectorisable(node, name_value)
+    wide = ir.PrimType(dtype.replace("bfloat16", "float32"))
+    made: Any = ir.Call(node.op, list(node.args), attrs=node.attrs, ret_ty=wide, span=node.span)
+    if node.op.name == CHOICE:
+        return made
+    return rounded(made if name_value is None else vectorisable(made, name_value), name_value)
 
 
 def _suffix(value: Any) -> str:

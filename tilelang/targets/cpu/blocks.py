@@ -25,7 +25,8 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
-from tilelang.targets.cpu.bfloat16 import legalise
+from tilelang.targets.cpu.bfloat16 import CHOICE, legalise
+from tilelang.targets.cpu.exponential import NameValue
 from tilelang.targets.cpu.memory import Memory
 from tilelang.targets.cpu.nests import REGISTERS, index, parallel
 from tilelang.targets.cpu.ops.copy import lower_copy
@@ -72,7 +73,7 @@ class BlockLowering:
         """The lowered form of `stmt`."""
         match stmt:
             case X.SeqStmt():
-                return seq([self.lower(s) for s in stmt.seq])
+                return seq([part for s in stmt.seq for part in _parts(self.lower(s))])
             case X.For():
                 return self._loop(stmt)
             case X.BufferStore():
@@ -88,7 +89,8 @@ class BlockLowering:
             case X.Bind():
                 if self._nest is not None:
                     self._nest.inner.append(stmt.var)
-                return X.Bind(stmt.var, self._expr(stmt.value), stmt.span)
+                value, named = self._named(stmt.value, stmt.span)
+                return seq([*named, X.Bind(stmt.var, value, stmt.span)])
             case X.While():
                 return X.While(self._expr(stmt.condition), self.lower(stmt.body), stmt.span)
             case X.AttrStmt() if stmt.attr_key == "thread_extent":
@@ -156,8 +158,8 @@ class BlockLowering:
     def _store(self, stmt: X.BufferStore) -> Any:
         indices = [self._expr(i) for i in stmt.indices]
         inside, test = self._guard(stmt.buffer, indices)
-        value = self._under(inside, lambda: self._expr(stmt.value))
-        stored = self._memory.store(stmt.buffer, indices, value, stmt.span)
+        value, named = self._under(inside, lambda: self._named(stmt.value, stmt.span))
+        stored = seq([*named, self._memory.store(stmt.buffer, indices, value, stmt.span)])
         return stored if test is None else X.IfThenElse(test, stored, None, stmt.span)
 
     def _if(self, stmt: X.IfThenElse) -> Any:
@@ -175,11 +177,26 @@ class BlockLowering:
         with self._analyzer.constraint_scope(condition):
             return lower()
 
-    def _expr(self, value: Any) -> Any:
+    def _named(self, value: Any, span: Any) -> tuple[Any, list[Any]]:
+        """`value` lowered, and the statements that evaluate the parts of it which it uses several times."""
+        named: list[Any] = []
+
+        def name_value(name: str, part: Any) -> Any:
+            var = X.Var(name, str(part.ty.dtype))
+            named.append(X.Bind(var, part, span))
+            if self._nest is not None:
+                self._nest.inner.append(var)
+            return var
+
+        # A part under a condition may not be evaluated before it.
+        return self._expr(value, None if _has_choice(value) else name_value), named
+
+    def _expr(self, value: Any, name_value: NameValue | None = None) -> Any:
         """`value` with flat, guarded loads."""
         if isinstance(value, X.IntImm):
             return value
-        return tvm_ffi.structural_map(value, [(ir.TensorLoad, self._load), (ir.Expr, legalise)])
+        lowered = functools.partial(legalise, name_value=name_value)
+        return tvm_ffi.structural_map(value, [(ir.TensorLoad, self._load), (ir.Expr, lowered)])
 
     def _load(self, load: ir.TensorLoad) -> Any:
         indices = list(load.indices)  # already rewritten: the map goes from inside out
@@ -249,6 +266,18 @@ class BlockLowering:
         place = from_tvm(span)
         if place is not None:
             self.instructions[place.line] = instruction
+
+
+def _parts(stmt: Any) -> list[Any]:
+    """The statements of a sequence: what one of them binds is seen by those after it."""
+    return list(stmt.seq) if isinstance(stmt, X.SeqStmt) else [stmt]
+
+
+def _has_choice(value: Any) -> bool:
+    found: list[ir.Call] = []
+    if isinstance(value, ir.Expr):
+        tvm_ffi.structural_walk(value, (ir.Call, found.append))
+    return any(isinstance(call.op, ir.Op) and call.op.name == CHOICE for call in found)
 
 
 def _all(conditions: list[Any]) -> Any | None:

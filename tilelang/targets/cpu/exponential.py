@@ -8,6 +8,7 @@ Both split x into an integer n and a rest r in half an interval around zero: exp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm import ir
@@ -30,62 +31,50 @@ _ROUNDER, _ROUNDER_BITS = 12582912.0, 0x4B400000
 _BIAS, _MANTISSA_BITS = 127, 23
 
 
-def vectorisable(call: Any) -> Any:
+# Gives a value that is used several times a name of its own, evaluated once before the statement.
+NameValue = Callable[[str, Any], Any]
+
+
+def vectorisable(call: Any, name_value: NameValue) -> Any:
     """A call of exp or exp2 as arithmetic; any other node as it is."""
     name = call.op.name if isinstance(call.op, ir.Op) else ""
     if name not in ("tirx.exp", "tirx.exp2") or str(call.ty.dtype) not in ("float32", "float16"):
         return call
     dtype = str(call.ty.dtype)
     argument = call.args[0] if dtype == "float32" else X.Cast("float32", call.args[0])
-    value = _exp(argument) if name == "tirx.exp" else _exp2(argument)
+    argument = name_value("argument", argument)
+    value = (_exp if name == "tirx.exp" else _exp2)(argument, name_value)
     return value if dtype == "float32" else X.Cast(dtype, value)
 
 
-def _exp(argument: Any) -> Any:
-    x, bits, n, r = _names()
-    square = r * r
-    result = (_horner(_EXP, r) * square + r + _f(1.0)) * _power(n, "low") * _power(n, "high")
-    rest = x - _whole(bits) * _f(_LN2_HIGH) - _whole(bits) * _f(_LN2_LOW)
-    return _bound(argument, -104.5, 89.5, x, x * _f(_LOG2_E), bits, n, rest, r, result)
+def _exp(argument: Any, name_value: NameValue) -> Any:
+    x = name_value("x", _clamped(argument, -104.5, 89.5))
+    whole, n = _split(x * _f(_LOG2_E), name_value)
+    r = name_value("r", x - whole * _f(_LN2_HIGH) - whole * _f(_LN2_LOW))
+    return (_horner(_EXP, r) * (r * r) + r + _f(1.0)) * _power(n, "low") * _power(n, "high")
 
 
-def _exp2(argument: Any) -> Any:
-    x, bits, n, r = _names()
-    result = (_horner(_EXP2, r) * r + _f(1.0)) * _power(n, "low") * _power(n, "high")
-    return _bound(argument, -151.0, 129.0, x, x, bits, n, x - _whole(bits), r, result)
+def _exp2(argument: Any, name_value: NameValue) -> Any:
+    x = name_value("x", _clamped(argument, -151.0, 129.0))
+    whole, n = _split(x, name_value)
+    r = name_value("r", x - whole)
+    return (_horner(_EXP2, r) * r + _f(1.0)) * _power(n, "low") * _power(n, "high")
 
 
-def _names() -> tuple[ir.Var, ir.Var, ir.Var, ir.Var]:
-    return X.Var("x", "float32"), X.Var("rounded", "float32"), X.Var("n", "int32"), X.Var("r", "float32")
+def _clamped(argument: Any, low: float, high: float) -> Any:
+    """`argument` between the bounds where the result is 0 and infinity; NaN passes."""
+    below = X.Select(X.LT(argument, _f(low)), _f(low), argument)
+    return X.Select(X.GT(argument, _f(high)), _f(high), below)
 
 
-def _bound(
-    argument: Any,
-    low: float,
-    high: float,
-    x: ir.Var,
-    scaled: Any,
-    rounded: ir.Var,
-    n: ir.Var,
-    rest: Any,
-    r: ir.Var,
-    result: Any,
-) -> Any:
-    """`result` with its variables bound; x is clamped to where the result is 0 or infinity, NaN passes."""
-    unclamped = X.Var("argument", "float32")
-    below = X.Select(X.LT(unclamped, _f(low)), _f(low), unclamped)
-    clamped = X.Select(X.GT(unclamped, _f(high)), _f(high), below)
-    number = X.reinterpret("int32", rounded) - X.const(_ROUNDER_BITS, "int32")
-    inner = X.Let(rounded, scaled + _f(_ROUNDER), X.Let(n, number, X.Let(r, rest, result)))
-    return X.Let(unclamped, argument, X.Let(x, clamped, inner))
+def _split(scaled: Any, name_value: NameValue) -> tuple[Any, Any]:
+    """The nearest integer, as a float and as an integer."""
+    rounded = name_value("rounded", scaled + _f(_ROUNDER))
+    whole = name_value("whole", rounded - _f(_ROUNDER))
+    return whole, name_value("n", X.reinterpret("int32", rounded) - X.const(_ROUNDER_BITS, "int32"))
 
 
-def _whole(rounded: ir.Var) -> Any:
-    """The integer that adding the rounder has found, as a float."""
-    return rounded - _f(_ROUNDER)
-
-
-def _power(n: ir.Var, half: str) -> Any:
+def _power(n: Any, half: str) -> Any:
     """2 to half of n: two factors reach denormal results and infinity without a third case."""
     lower = n >> X.const(1, "int32")
     exponent = lower if half == "low" else n - lower
