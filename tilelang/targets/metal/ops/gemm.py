@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import ir
 from tvm import tirx as X
 
 from tilelang.arch.instruction import MatrixInstruction
@@ -74,7 +73,7 @@ class GemmLowering:
     """Lowers the gemms of one kernel; remembers the matrices of each accumulator."""
 
     def __init__(self) -> None:
-        self._sums: dict[int, ir.Var] = {}
+        self._sums: dict[int, Any] = {}
 
     def lower(self, stmt: Any, block: Block) -> Any:
         """The statement for the `tl.gemm` call in `stmt`, between an `enter` and a `leave` call."""
@@ -120,7 +119,7 @@ class GemmLowering:
             ]
         )
 
-    def _matrices(self, c: ir.Var, count: int) -> ir.Var:
+    def _matrices(self, c: Any, count: int) -> Any:
         handle = c.__chandle__()
         if handle not in self._sums:
             self._sums[handle] = _matrices(f"{c.name}_mat", str(c.dtype), count)
@@ -134,7 +133,7 @@ def _plan(gemm: Gemm, threads: int, target: Target) -> _Plan:
     return _Plan(instruction, grid, layouts)
 
 
-def _matrices(name: str, dtype: str, count: int) -> ir.Var:
+def _matrices(name: str, dtype: str, count: int) -> Any:
     return X.decl_buffer((count,), dtype, name, scope=SIMDGROUP_SCOPE)
 
 
@@ -143,7 +142,7 @@ def do(name: str, args: list[Any], span: Any) -> Any:
     return X.Evaluate(tile_ops.call(name, args, span=span), span)
 
 
-def accumulator_form(sums: ir.Var, registers: ir.Var, block: Block) -> list[Any]:
+def accumulator_form(sums: Any, registers: Any, block: Block) -> list[Any]:
     """The arguments of `enter` and `leave`. Scratch comes first, as what other threads could disturb."""
     scratch, lane = _scratch(str(registers.dtype), block)
     count = index(int(sums.shape[0]))
@@ -153,21 +152,21 @@ def accumulator_form(sums: ir.Var, registers: ir.Var, block: Block) -> list[Any]
 def _scratch(dtype: str, block: Block) -> tuple[Any, Any]:
     """(address of the simdgroup's scratch tile in threadgroup memory, number of the lane)."""
     name = f"tile_{dtype}"
-    space = next((w for w in block.workspaces if str(w.name) == name), None)
+    space: Any = next((w for w in block.workspaces if str(w.name) == name), None)
     if space is None:
         space = block.workspace(name, dtype, block.threads // SIMD * TILE * TILE)
     group = block.simplify(block.thread // SIMD * (TILE * TILE))
     return X.address_of(space[group]), block.simplify(block.thread % SIMD)
 
 
-def fill_matrices(sums: ir.Var, count: int, value: Any, span: Any) -> Any:
+def fill_matrices(sums: Any, count: int, value: Any, span: Any) -> Any:
     """Every element of every matrix becomes `value`."""
     t = X.Var("t", "int32")
     name = f"tl.metal.simdgroup_fill_{sums.dtype}"
     return unrolled(t, count, do(name, [X.address_of(sums[t]), value], span), span)
 
 
-def _clear(gemm: Gemm, sums: ir.Var, count: int) -> Any:
+def _clear(gemm: Gemm, sums: Any, count: int) -> Any:
     known = constant(gemm.clear_accum)
     if known == 0:
         return None
@@ -217,7 +216,7 @@ class _Operand:
 
     def _from_registers(self, i: Any, step: Any) -> Any:
         """The operand lies in a fragment: tile by tile, as accumulators enter."""
-        registers = self._block.registers(self._region.source)
+        registers: Any = self._block.registers(self._region.source)
         first = (i * self._steps + step) * SIMDGROUP_C.registers
         scratch, lane = _scratch(str(registers.dtype), self._block)
         args = [scratch, self.tile(i), X.address_of(registers[first]), lane]
