@@ -10,7 +10,6 @@ from tests.cuda.kernels import lower_text
 from tests.ir.hand_made import gemm_relu, vector_add
 from tilelang.arch.target import parse_target
 from tilelang.layout.fragment import partition
-from tilelang.layout.instruction import accumulator
 from tilelang.passes.infer_layouts import infer_layouts
 from tilelang.passes.loop_layouts import partition_plain, serves
 from tilelang.passes.plan_pipelines import plan_pipelines
