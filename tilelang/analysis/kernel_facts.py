@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilelang.analysis.register_tiles import RegisterTile, register_tiles
-from tilelang.analysis.shared_memory import SharedTile, shared_tiles
+from tilelang.analysis.shared_memory import SharedTile, shared_tiles, shared_use
 from tilelang.analysis.subject import Subject
 from tilelang.arch.tables import limits
 from tilelang.facts.kernel_facts import BufferFact, KernelFacts, LaunchFact, LoopFact, OpFact, Size, Use
@@ -23,6 +23,7 @@ def kernel_facts(subject: Subject) -> KernelFacts:
     program, target = subject.program, subject.target
     tiles = {t.buffer: t for t in subject.shared(shared_tiles)}
     registers = subject.shared(register_tiles)
+    use = shared_use(subject)
     positions = {buffer: k for k, buffer in enumerate(program.buffers)}
     return KernelFacts(
         name=program.name,
@@ -38,7 +39,8 @@ def kernel_facts(subject: Subject) -> KernelFacts:
         ops=_ops(subject),
         loops=_loops(subject),
         launch=_launch(subject),
-        shared_bytes=_shared_bytes(list(tiles.values())),
+        shared_bytes=None if use is None else use.bytes,
+        shared_exact=use is not None and use.exact,
         shared_limit=limits(target).shared_bytes,
         symbols=tuple(s.name for s in program.symbols),
     )
@@ -147,14 +149,3 @@ def _launch(subject: Subject) -> LaunchFact | None:
     if launch is None:
         return None
     return LaunchFact(tuple(size(e) for e in launch.grid), subject.threads, launch.span)
-
-
-def _shared_bytes(tiles: list[SharedTile]) -> int | None:
-    """Bytes of a block's shared memory, all stages, each tile at its alignment; None with symbolic sizes."""
-    end = 0
-    for tile in tiles:
-        if tile.storage is None:
-            return None
-        alignment = 128 if tile.layout is None else tile.layout.alignment
-        end = -(-end // alignment) * alignment + tile.storage
-    return end

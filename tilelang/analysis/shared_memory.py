@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilelang.analysis.contents import History, histories
 from tilelang.analysis.subject import Subject
+from tilelang.arch.tables import limits, matrix_instructions
 from tilelang.ir.tile_program import Do, For, Loop, OpRecord, walk
 from tilelang.ir.values import Buffer, as_int
-from tilelang.layout.shared import SharedLayout, matrix_operand
+from tilelang.layout.gemm_operands import shared_operand
+from tilelang.layout.shared import SharedLayout
 from tilelang.ops.operands import dtype_bits, dtype_name, tile_bytes
+
+_METAL_SCRATCH = 32 * 8 * 8 * 4  # an 8×8 float32 tile for each simdgroup of a block, at most
 
 
 @dataclass(frozen=True, eq=False)
 class SharedTile:
     """One shared allocation. `bytes` is one version without padding, None where a size is not known.
 
-    `layout` is set for operands of a T.gemm on NVIDIA GPUs, whose matrix instructions want a swizzle.
+    `layout` is set for operands of a T.gemm on matrix instructions, which want a swizzle or padded rows.
     """
 
     buffer: Buffer
@@ -51,26 +55,34 @@ def shared_tiles(subject: Subject) -> list[SharedTile]:
         for loop in loops:  # copies of later iterations are in flight all through the loop
             touched = _orders_in(subject, loop)
             first, last = min(first, touched[0]), max(last, touched[1])
-        layout = _operand_layout(buffer) if buffer in operands else None
+        layout = _operand_layout(buffer, subject.target.kind) if buffer in operands else None
         size = tile_bytes(buffer.shape, dtype_name(buffer))
         found.append(SharedTile(buffer, size, layout, versions, first, last))
-    return found
+    return found if _surely_laid_out(subject, found) else [replace(t, layout=None) for t in found]
+
+
+def _surely_laid_out(subject: Subject, tiles: list[SharedTile]) -> bool:
+    """Metal's lowering goes without padded rows where they, and its scratch tiles, would not fit."""
+    limit = limits(subject.target).shared_bytes
+    if subject.target.kind != "metal" or limit is None:
+        return True
+    return sum(t.storage or 0 for t in tiles) + _METAL_SCRATCH <= limit
 
 
 def _matrix_operands(subject: Subject) -> set[Buffer]:
-    """Shared tiles that a matrix instruction reads whole."""
-    if subject.target.kind != "cuda":
+    """Shared tiles that matrix instructions read."""
+    if not matrix_instructions(subject.target):
         return set()
     operands = (r.region(name) for r in subject.records if r.op == "gemm" for name in ("A", "B"))
-    return {r.buffer for r in operands if r is not None and r.whole and r.buffer.view_of is None}
+    return {r.buffer for r in operands if r is not None and r.buffer.view_of is None}
 
 
-def _operand_layout(buffer: Buffer) -> SharedLayout | None:
+def _operand_layout(buffer: Buffer, kind: str) -> SharedLayout | None:
     shape, bits = [as_int(d) for d in buffer.shape], dtype_bits(dtype_name(buffer))
     known = tuple(d for d in shape if d is not None)
     if bits is None or len(known) != len(shape) or len(known) < 2:
         return None
-    return matrix_operand(known, bits)
+    return shared_operand(kind, known, bits)
 
 
 def live_peak(tiles: list[SharedTile]) -> tuple[int, list[SharedTile]]:
@@ -82,6 +94,50 @@ def live_peak(tiles: list[SharedTile]) -> tuple[int, list[SharedTile]]:
         if size > best:
             best, at = size, alive
     return best, at
+
+
+@dataclass(frozen=True)
+class SharedUse:
+    """Bytes of a block's shared memory; `exact` False: at least so many, only the lowering knows the rest."""
+
+    bytes: int
+    exact: bool
+
+
+def shared_use(subject: Subject) -> SharedUse | None:
+    """All stages of all tiles, laid out; None with symbolic sizes.
+
+    Exact where all tiles are alive together, so that none can take another's place, and no operation brings
+    memory of its own (`_has_workspace`).
+    """
+    tiles = [t for t in subject.shared(shared_tiles) if t.last > 0]  # the lowering drops untouched ones
+    sizes = [t.storage for t in tiles]
+    if None in sizes:
+        return None
+    together = max((t.first for t in tiles), default=0) <= min((t.last for t in tiles), default=0)
+    if not together or _has_workspace(subject):
+        return SharedUse(live_peak(tiles)[0], False)
+    end = 0
+    for tile in sorted(tiles, key=lambda t: -(t.storage or 0)):  # the largest first, as `plan_shared` does
+        alignment = 128 if tile.layout is None else tile.layout.alignment
+        end = -(-end // alignment) * alignment + (tile.storage or 0)
+    return SharedUse(end, True)
+
+
+def _has_workspace(subject: Subject) -> bool:
+    """Whether an operation may need shared memory of its own: reductions over warps, copies between fragments
+    that lie in different threads, accumulators on Metal.
+    """
+    kind = subject.target.kind
+    if kind == "cpu":
+        return False
+    for record in subject.records:
+        if record.op == "reduce" or (kind == "metal" and record.op == "gemm"):
+            return True
+        ends = [record.region(name) for name in ("src", "dst")]
+        if record.op == "copy" and all(r is not None and r.buffer.scope == "local.fragment" for r in ends):
+            return True
+    return False
 
 
 def pipeline_stages(subject: Subject) -> dict[Buffer, tuple[int, list[Loop]]]:

@@ -34,7 +34,8 @@ def _mma(m: int, n: int, k: int, operand: str, *accumulators: str, note: str = "
     return MatrixInstruction("mma.sync", m, n, k, operand, accumulators, note)
 
 
-# First compute capability that has the instruction, the instruction; preferred ones first.
+# First compute capability that has the instruction, the instruction; preferred ones first. Only what
+# `targets.cuda` emits: a hover must not promise another one.
 MMA_SYNC: tuple[tuple[int, MatrixInstruction], ...] = (
     (80, _mma(16, 8, 16, "float16", "float32", "float16")),
     (75, _mma(16, 8, 8, "float16", "float32", "float16")),
@@ -44,7 +45,6 @@ MMA_SYNC: tuple[tuple[int, MatrixInstruction], ...] = (
     (80, _mma(16, 8, 4, "float32", "float32", note="TF32: 10 bits of mantissa, accumulated in float32")),
     (80, _mma(16, 8, 32, "int8", "int32")),
     (80, _mma(16, 8, 32, "uint8", "int32")),
-    (80, _mma(8, 8, 4, "float64", "float64")),
     *((89, _mma(16, 8, 32, dtype, "float32", "float16")) for dtype in _F8),
 )
 

@@ -97,7 +97,9 @@ class KernelFacts:
     loops: tuple[LoopFact, ...] = ()
     launch: LaunchFact | None = None
     shared_bytes: int | None = None  # of one block, all stages; None where sizes are symbolic
+    shared_exact: bool = True  # False: at least so many, the lowering may need more
     shared_limit: int | None = None
+    lowered_with: tuple[tuple[str, str], ...] = ()  # sizes that layouts and instructions were chosen for
     symbols: tuple[str, ...] = ()  # T.const and T.dynamic names, in order of appearance
     version: int = FACTS_VERSION
 
@@ -118,12 +120,21 @@ class KernelFacts:
         return KernelFacts(
             **{
                 k: data[k]
-                for k in ("name", "qualified_name", "style", "target", "shared_bytes", "shared_limit")
+                for k in (
+                    "name",
+                    "qualified_name",
+                    "style",
+                    "target",
+                    "shared_bytes",
+                    "shared_exact",
+                    "shared_limit",
+                )
             },
             span=span(data["span"]),
             name_span=span(data["name_span"]),
             specialisation=tuple((k, v) for k, v in data["specialisation"]),
             missing=tuple(data["missing"]),
+            lowered_with=tuple((k, v) for k, v in data["lowered_with"]),
             symbols=tuple(data["symbols"]),
             buffers=tuple(_record(BufferFact, b) for b in data["buffers"]),
             uses=tuple(_record(Use, u) for u in data["uses"]),

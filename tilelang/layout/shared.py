@@ -104,16 +104,20 @@ def matrix_operand(shape: tuple[int, ...], bits: int) -> SharedLayout:
     """The layout of a tensor-core operand: the widest swizzle its rows allow, else rows padded against bank
     conflicts.
 
-    A swizzle needs rows of whole atoms, in groups of eight. Rows that are a multiple of 32 bytes get 16 bytes
-    more.
+    A swizzle needs rows of whole atoms, in groups of eight.
     """
     row_bytes = shape[-1] * bits // 8
     for width in SWIZZLES:
         if row_bytes % width == 0 and shape[-2] % 8 == 0:
             return SharedLayout(shape, bits, "swizzle", swizzle_bytes=width)
-    if row_bytes % 32 == 0:
-        return SharedLayout(shape, bits, "padded", row_pitch=shape[-1] + CHUNK_BYTES * 8 // bits)
-    return linear(shape, bits)
+    return padded_rows(shape, bits)
+
+
+def padded_rows(shape: tuple[int, ...], bits: int) -> SharedLayout:
+    """Rows that are a multiple of 32 bytes get 16 bytes more, so that eight rows begin in different banks."""
+    if shape[-1] * bits // 8 % 32:
+        return linear(shape, bits)
+    return SharedLayout(shape, bits, "padded", row_pitch=shape[-1] + CHUNK_BYTES * 8 // bits)
 
 
 def versioned(layout: SharedLayout, stages: int) -> SharedLayout:

@@ -446,10 +446,16 @@ class GemmPlan:
 
     @property
     def text(self) -> str:
-        """`mma.sync m16n8k16 float32.float16, warps 2×2`."""
-        chosen = self.instruction
-        text = f"{chosen.name} {chosen.shape_text} {self.accumulator}.{self.operand}"
-        return text if self.warps is None else f"{text}, warps {self.warps}"
+        """The words of `plan_text`."""
+        return plan_text(self.instruction, self.operand, self.accumulator, self.warps)
+
+
+def plan_text(
+    instruction: MatrixInstruction, operand: str, accumulator: str, warps: WarpPartition | None
+) -> str:
+    """`mma.sync m16n8k16 float32.float16, warps 2×2`."""
+    text = f"{instruction.name} {instruction.shape_text} {accumulator}.{operand}"
+    return text if warps is None else f"{text}, warps {warps}"
 
 
 def gemm_plan(record: OpRecord, context: CheckContext) -> GemmPlan | None:

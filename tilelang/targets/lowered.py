@@ -38,7 +38,8 @@ class LoweredKernel:
     shared_offsets: Mapping[Any, int] = field(
         default_factory=dict
     )  # shared buffer -> byte offset in the arena
-    layouts: Mapping[str, str] = field(default_factory=dict)  # buffer name -> one line for hovers
+    layouts: Mapping[str, str] = field(default_factory=dict)  # buffer name -> one line for people
+    registers: Mapping[str, int] = field(default_factory=dict)  # fragment name -> elements per thread
     instructions: Mapping[int, str] = field(
         default_factory=dict
     )  # Python line of an op -> chosen instruction

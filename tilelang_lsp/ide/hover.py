@@ -9,7 +9,13 @@ from tilelang.diagnostics.span import Span
 from tilelang.facts.kernel_facts import BufferFact, KernelFacts, LoopFact, OpFact
 from tilelang_lsp.documents.line_index import LineIndex
 from tilelang_lsp.ide.places import buffer_at, callee, contains
-from tilelang_lsp.ide.wording import byte_text, quantity, shape_text, specialisation_text
+from tilelang_lsp.ide.wording import (
+    byte_text,
+    quantity,
+    shape_text,
+    shared_bytes_text,
+    specialisation_text,
+)
 
 
 @dataclass(frozen=True)
@@ -102,8 +108,9 @@ def kernel_markdown(facts: KernelFacts) -> str:
         lines.append(f"grid: {shape_text(facts.launch.grid)} blocks")
         if facts.launch.threads is not None:
             lines.append(f"{facts.launch.threads} threads per block")
-    if facts.shared_bytes is not None:
-        used = f"shared memory: {byte_text(facts.shared_bytes)}"
+    shared = shared_bytes_text(facts)
+    if shared is not None and facts.shared_bytes is not None:
+        used = f"shared memory: {shared}"
         if facts.shared_limit:
             share = 100 * facts.shared_bytes / facts.shared_limit
             used += f" of {byte_text(facts.shared_limit)} ({share:.0f} %)"
@@ -122,6 +129,9 @@ def _basis(facts: KernelFacts) -> str | None:
     parts = []
     if facts.specialisation:
         parts.append(f"for {specialisation_text(facts)}")
+    if facts.lowered_with:
+        sizes = ", ".join(f"{name}={value}" for name, value in facts.lowered_with)
+        parts.append(f"layouts and instructions with {sizes}, as a call in this file has it")
     if facts.missing:
         names = ", ".join(facts.missing)
         parts.append(f"no value for {names}: give one with `# tilelang: specialize({facts.missing[0]}=...)`")

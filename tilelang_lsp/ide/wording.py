@@ -29,12 +29,18 @@ def specialisation_text(facts: KernelFacts) -> str:
 
 
 def shared_memory_text(facts: KernelFacts) -> str | None:
-    """`shared memory 48 KiB of 227 KiB`; None where sizes are symbolic."""
-    if facts.shared_bytes is None:
+    """`shared memory 48 KiB of 227 KiB`; None where nothing is known, as with symbolic sizes."""
+    used = shared_bytes_text(facts)
+    if used is None or facts.shared_limit is None:
+        return None if used is None else f"shared memory {used}"
+    return f"shared memory {used} of {byte_text(facts.shared_limit)}"
+
+
+def shared_bytes_text(facts: KernelFacts) -> str | None:
+    """`48 KiB`, `at least 4 KiB`; None where nothing is known."""
+    if facts.shared_bytes is None or not (facts.shared_bytes or facts.shared_exact):
         return None
-    if facts.shared_limit is None:
-        return f"shared memory {byte_text(facts.shared_bytes)}"
-    return f"shared memory {byte_text(facts.shared_bytes)} of {byte_text(facts.shared_limit)}"
+    return ("" if facts.shared_exact else "at least ") + byte_text(facts.shared_bytes)
 
 
 def quantity(count: int, noun: str) -> str:

@@ -4,22 +4,19 @@ goes out.
 
 from __future__ import annotations
 
+import math
+
 from tvm import tirx as X
 
-from tilelang.arch.tables import limits
 from tilelang.arch.target import Target
-from tilelang.diagnostics.error import KernelError
-from tilelang.diagnostics.rules import resource as rules
-from tilelang.diagnostics.span import Span
 from tilelang.facts.reports import GeneratedSource
 from tilelang.ir import tile_ops
-from tilelang.ir.spans import from_tvm
 from tilelang.passes.flatten import flatten
 from tilelang.passes.guard_bounds import guard_bounds
 from tilelang.passes.infer_layouts import infer_layouts
 from tilelang.passes.insert_sync import insert_sync
 from tilelang.passes.plan_pipelines import plan_pipelines
-from tilelang.passes.plan_shared import Arena, plan_shared
+from tilelang.passes.plan_shared import plan_shared
 from tilelang.passes.swizzle_blocks import swizzle_blocks
 from tilelang.targets.c_printer import print_kernel
 from tilelang.targets.cuda.emit import CUDA, CUDA_FAST_MATH
@@ -27,6 +24,7 @@ from tilelang.targets.cuda.ops.copy import lower_async_copy, lower_commit, lower
 from tilelang.targets.cuda.ops.gemm import gemm_layouts, lower_gemm
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan
 from tilelang.targets.lowered import LoweredKernel
+from tilelang.targets.simt.budget import check_shared
 from tilelang.targets.simt.expand import expand_elementwise
 from tilelang.targets.simt.lower_tile_ops import TargetOps, lower_tile_ops
 from tilelang.targets.simt.ops.reduce import lower_reduce
@@ -51,15 +49,14 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
     Raises KernelError for a kernel that the target cannot run.
     """
-    _, thread_shape = launch_extents(func)
-    threads = _product(thread_shape)
+    threads = math.prod(launch_extents(func)[1])
     pipelines = plan_pipelines(func, asynchronous=target.sm >= _FIRST_WITH_CP_ASYNC)
     tiles = guard_bounds(expand_elementwise(pipelines.func))
     layouts = infer_layouts(tiles, threads, gemm_layouts(target), target.name)
     per_thread = lower_tile_ops(tiles, layouts, threads, target, OPS)
     ordered = insert_sync(per_thread.func, per_thread.block_level, pipelines.versioned)
     arena = plan_shared(ordered.body, layouts.shared)
-    _check_budget(func, arena, target)
+    check_shared(func, arena, target)
     flat = flatten(swizzle_blocks(ordered), layouts.shared, free_sizes(func))
     offsets = {flat.buffers[handle]: at for handle, at in arena.offsets.items()}
 
@@ -77,28 +74,10 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
         source=source,
         shared_offsets=offsets,
         layouts=layouts.describe(),
+        registers=layouts.registers(),
         instructions=dict(per_thread.instructions),
     )
 
 
 def _asks(func: X.PrimFunc, name: str) -> bool:
     return name in func.attrs and bool(func.attrs[name])
-
-
-def _check_budget(func: X.PrimFunc, arena: Arena, target: Target) -> None:
-    limit = limits(target).shared_bytes
-    if limit is None or arena.bytes <= limit:
-        return
-    parts = ", ".join(f"{name} {size} B" for name, size in arena.sizes)
-    span = from_tvm(func.span) or Span("<kernel>", 1, 1, 1, 1)
-    problem = rules.SHARED_MEMORY_BUDGET.at(
-        span, total=f"{arena.bytes} B", target=target, limit=f"{limit} B", parts=parts
-    )
-    raise KernelError([problem])
-
-
-def _product(values: tuple[int, ...]) -> int:
-    total = 1
-    for value in values:
-        total *= value
-    return total

@@ -61,5 +61,6 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
         source=source,
         shared_offsets=offsets,
         layouts=layouts.describe(),
+        registers=layouts.registers(),
         instructions=dict(per_thread.instructions),
     )

@@ -73,6 +73,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
         source=source,
         shared_offsets=offsets,
         layouts=placed.layouts.describe(),
+        registers=placed.layouts.registers(),
         instructions=dict(placed.instructions),
     )
 

@@ -15,39 +15,31 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.arch.instruction import MatrixInstruction
-from tilelang.arch.tables import choose_instruction
 from tilelang.arch.target import Target
-from tilelang.diagnostics.error import KernelError
-from tilelang.diagnostics.rules import resource as rules
-from tilelang.diagnostics.span import Span
 from tilelang.ir import tile_ops
-from tilelang.ir.spans import from_tvm
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
-from tilelang.layout.instruction import MMA_C, accumulator, mma_a, mma_b, operand_a, operand_b
-from tilelang.layout.shared import CHUNK_BYTES, SharedLayout, matrix_operand
-from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition
+from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments, shared_operand
+from tilelang.layout.shared import CHUNK_BYTES, SharedLayout
+from tilelang.layout.warp_partition import WarpPartition
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.infer_layouts import GemmLayouts
 from tilelang.passes.walk import FRAGMENT, bits_of, constant, index, shape_of
 from tilelang.targets.cuda.intrinsics import mma_name
 from tilelang.targets.simt.block import Block, local, unrolled
+from tilelang.targets.simt.share_gemm import instruction_text, of_rank, share_gemm
 
 WARP = 32
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """How one gemm is shared out: the instruction, the grid of warps, and the layouts of what lies in
-    fragments.
-    """
+    """How one gemm is shared out: the instruction, the grid of warps, and the layouts it imposes."""
 
     instruction: MatrixInstruction
     helper: str
     warps: WarpPartition
-    a: Fragment  # of the whole operand, as stored
-    b: Fragment
-    c: Fragment
+    layouts: GemmFragments
 
 
 def gemm_layouts(target: Target) -> Callable[[Gemm, int], GemmLayouts]:
@@ -55,14 +47,15 @@ def gemm_layouts(target: Target) -> Callable[[Gemm, int], GemmLayouts]:
 
     def rule(gemm: Gemm, threads: int) -> GemmLayouts:
         plan = _plan(gemm, threads, target)
-        fragments = {gemm.c.source.__chandle__(): _ranked(plan.c, gemm.c.source)}
+        fragments = {gemm.c.source.__chandle__(): of_rank(plan.layouts.c, shape_of(gemm.c.source))}
         shared = {}
-        for operand, layout in ((gemm.a, plan.a), (gemm.b, plan.b)):
+        for operand, layout in ((gemm.a, plan.layouts.a), (gemm.b, plan.layouts.b)):
             buffer = operand.source
             if buffer.scope() == FRAGMENT:
-                fragments[buffer.__chandle__()] = _ranked(layout, buffer)
+                fragments[buffer.__chandle__()] = of_rank(layout, shape_of(buffer))
             else:
-                shared[buffer.__chandle__()] = matrix_operand(shape_of(buffer), bits_of(str(buffer.dtype)))
+                bits = bits_of(str(buffer.dtype))
+                shared[buffer.__chandle__()] = shared_operand(target.kind, shape_of(buffer), bits)
         return GemmLayouts(fragments, shared)
 
     return rule
@@ -70,60 +63,24 @@ def gemm_layouts(target: Target) -> Callable[[Gemm, int], GemmLayouts]:
 
 def _plan(gemm: Gemm, threads: int, target: Target) -> _Plan:
     """Raises KernelError for a tile that this number of warps cannot share."""
-    m, n, k = gemm.shape
+    instruction, warps = share_gemm(gemm, threads, target)
     operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
-    instruction = choose_instruction(target, operand, result, k)
-    helper = None if instruction is None else mma_name(instruction.shape_text, operand, result)
-    span = from_tvm(gemm.span) or Span("<kernel>", 1, 1, 1, 1)
-    if instruction is None or helper is None:
-        problem = rules.GEMM_INSTRUCTION.at(span, operand=operand, accumulator=result, k=k, target=target)
-        raise KernelError([problem])
-    warps = warp_partition(gemm.policy, m, n, threads // WARP, instruction.m, instruction.n)
-    if warps is None:
-        legal = legal_threads(m, n, WARP, instruction.m, instruction.n)
-        problem = rules.GEMM_WARPS.at(
-            span,
-            warps=threads // WARP,
-            threads=threads,
-            m=m,
-            n=n,
-            step_m=instruction.m,
-            step_n=instruction.n,
-            target=target,
-            legal=", ".join(map(str, legal)),
-        )
-        raise KernelError([problem])
-    bits = bits_of(operand)
-    grid = (warps.m, warps.n)
-    return _Plan(
-        instruction,
-        helper,
-        warps,
-        operand_a(m, k, *grid, mma_a(bits, instruction.k), gemm.transpose_a),
-        operand_b(k, n, *grid, mma_b(bits, instruction.k), gemm.transpose_b),
-        accumulator(m, n, *grid, MMA_C),
-    )
-
-
-def _ranked(layout: Fragment, buffer: ir.Var) -> Fragment:
-    """The layout of a matrix as that of a buffer with leading dimensions of 1."""
-    shape = shape_of(buffer)
-    return layout if shape == layout.shape else Fragment(shape, layout.digits, layout.replicate)
+    helper = mma_name(instruction.shape_text, operand, result)
+    assert helper is not None, "every instruction of arch.cuda has its helper"
+    transposes = (gemm.transpose_a, gemm.transpose_b)
+    layouts = gemm_fragments(target.kind, gemm.shape, transposes, warps, bits_of(operand), instruction.k)
+    return _Plan(instruction, helper, warps, layouts)
 
 
 def lower_gemm(stmt: Any, block: Block) -> Any:
     """The statements for the `tl.gemm` call in `stmt`."""
     gemm = Gemm.read(stmt.value)
     plan = _plan(gemm, block.threads, block.target)
-    sources = {_scope(gemm.a), _scope(gemm.b)}
-    through = "ldmatrix" if "shared" in sources else "registers"
-    text = f"mma.sync {plan.instruction.shape_text}, {through}, warps {plan.warps}"
-    block.note_instruction(gemm.span, text)
-    return _Lowering(gemm, plan, block).run()
-
-
-def _scope(region: Any) -> str:
-    return "fragment" if region.source.scope() == FRAGMENT else "shared"
+    lowering = _Lowering(gemm, plan, block)
+    lowered = lowering.run()
+    text = instruction_text(gemm, plan.instruction, plan.warps)
+    block.note_instruction(gemm.span, f"{text}, ldmatrix" if lowering.by_ldmatrix else text)
+    return lowered
 
 
 class _Lowering:
@@ -140,6 +97,7 @@ class _Lowering:
         self.c_count = step.m * step.n // WARP
         self.lane = block.simplify(block.thread % WARP)
         self.row_warp = block.simplify(block.thread // WARP % plan.warps.m)
+        self.by_ldmatrix = False  # whether an operand comes that way
         self.column_warp = block.simplify(block.thread // WARP // plan.warps.m)
 
     def run(self) -> Any:
@@ -166,10 +124,10 @@ class _Lowering:
     def _step(self, kk: Any) -> Any:
         """One step of K: load both operands, multiply every pair of tiles."""
         a_array, a_at, a_load = self._operand(
-            self.gemm.a, self.plan.a, kk, self.m_tiles, self.a_count, self._load_a
+            self.gemm.a, self.plan.layouts.a, kk, self.m_tiles, self.a_count, self._load_a
         )
         b_array, b_at, b_load = self._operand(
-            self.gemm.b, self.plan.b, kk, self.n_tiles, self.b_count, self._load_b
+            self.gemm.b, self.plan.layouts.b, kk, self.n_tiles, self.b_count, self._load_b
         )
         c = self.block.registers(self.gemm.c.source)
 
@@ -294,6 +252,7 @@ class _Lowering:
     def _ldmatrix(
         self, array: ir.Var, at: Any, region: Any, row: Any, column: Any, count: int, transposing: bool
     ) -> Any:
+        self.by_ldmatrix = True
         source = X.BufferLoad(region.source, self._at(region, row, column))
         name = f"tl.cuda.ldmatrix_x{count}{'_trans' if transposing else ''}"
         pointers = [_address(array, self.block.simplify(at)), X.address_of(source)]

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import ir
 from tvm import tirx as X
 
 from tilelang.arch.instruction import MatrixInstruction
@@ -19,16 +18,16 @@ from tilelang.arch.target import Target
 from tilelang.ir import tile_ops
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
-from tilelang.layout.instruction import MFMA_C, accumulator, mfma_a, mfma_b, operand_a, operand_b
-from tilelang.layout.shared import SharedLayout, matrix_operand
+from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments, shared_operand
+from tilelang.layout.instruction import MFMA_C
+from tilelang.layout.shared import SharedLayout
 from tilelang.layout.warp_partition import WarpPartition
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.infer_layouts import GemmLayouts
 from tilelang.passes.walk import FRAGMENT, bits_of, constant, index, shape_of
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
-from tilelang.targets.simt.share_gemm import of_rank, share_gemm
+from tilelang.targets.simt.share_gemm import instruction_text, of_rank, share_gemm
 
-WAVE = 64
 TILE = 16
 
 
@@ -38,9 +37,7 @@ class _Plan:
 
     instruction: MatrixInstruction
     waves: WarpPartition
-    c: Fragment
-    a: Fragment  # of the whole operand, as stored
-    b: Fragment
+    layouts: GemmFragments
 
     @property
     def name(self) -> str:
@@ -58,14 +55,16 @@ def gemm_layouts(target: Target) -> Callable[[Gemm, int], GemmLayouts]:
 
     def rule(gemm: Gemm, threads: int) -> GemmLayouts:
         plan = _plan(gemm, threads, target)
-        fragments = {gemm.c.source.__chandle__(): of_rank(plan.c, shape_of(gemm.c.source))}
+        fragments = {gemm.c.source.__chandle__(): of_rank(plan.layouts.c, shape_of(gemm.c.source))}
         shared: dict[int, SharedLayout] = {}
-        for operand, fragment in ((gemm.a.source, plan.a), (gemm.b.source, plan.b)):
+        for operand, fragment in ((gemm.a.source, plan.layouts.a), (gemm.b.source, plan.layouts.b)):
             shape = shape_of(operand)
             if operand.scope() == FRAGMENT:
                 fragments[operand.__chandle__()] = of_rank(fragment, shape)
             else:
-                shared[operand.__chandle__()] = matrix_operand(shape, bits_of(str(operand.dtype)))
+                shared[operand.__chandle__()] = shared_operand(
+                    target.kind, shape, bits_of(str(operand.dtype))
+                )
         return GemmLayouts(fragments, shared)
 
     return rule
@@ -75,14 +74,14 @@ def lower_gemm(stmt: Any, block: Block) -> Any:
     """The statement for the `tl.gemm` call in `stmt` on the threads of the block."""
     gemm = Gemm.read(stmt.value)
     plan = _plan(gemm, block.threads, block.target)
-    block.note_instruction(gemm.span, plan.instruction.name)
+    block.note_instruction(gemm.span, instruction_text(gemm, plan.instruction, plan.waves))
     m, n, k = gemm.shape
     slots, at = plan.slots, gemm.span
     rows, columns, steps = m // (TILE * plan.waves.m), n // (TILE * plan.waves.n), k // plan.instruction.k
-    c = block.registers(gemm.c.source)
+    c: Any = block.registers(gemm.c.source)
     step = X.Var("kk", "int32")
-    a = _Operand(gemm.a, gemm.transpose_a, plan.a, rows, steps, slots, plan, block, at)
-    b = _Operand(gemm.b, not gemm.transpose_b, plan.b, columns, steps, slots, plan, block, at)
+    a = _Operand(gemm.a, gemm.transpose_a, plan.layouts.a, rows, steps, slots, block, at)
+    b = _Operand(gemm.b, not gemm.transpose_b, plan.layouts.b, columns, steps, slots, block, at)
     i, j = X.Var("i", "int32"), X.Var("j", "int32")
     c_tile = X.address_of(c[(i * columns + j) * MFMA_C.registers])
     multiply = X.Evaluate(
@@ -95,14 +94,13 @@ def lower_gemm(stmt: Any, block: Block) -> Any:
 
 
 def _plan(gemm: Gemm, threads: int, target: Target) -> _Plan:
-    m, n, k = gemm.shape
     instruction, waves = share_gemm(gemm, threads, target)
-    a = operand_a(m, k, waves.m, waves.n, mfma_a(instruction.k), gemm.transpose_a, WAVE)
-    b = operand_b(k, n, waves.m, waves.n, mfma_b(instruction.k), gemm.transpose_b, WAVE)
-    return _Plan(instruction, waves, accumulator(m, n, waves.m, waves.n, MFMA_C, WAVE), a, b)
+    bits, transposes = bits_of(str(gemm.a.source.dtype)), (gemm.transpose_a, gemm.transpose_b)
+    layouts = gemm_fragments(target.kind, gemm.shape, transposes, waves, bits, instruction.k)
+    return _Plan(instruction, waves, layouts)
 
 
-def _clear(gemm: Gemm, c: ir.Var) -> Any:
+def _clear(gemm: Gemm, c: Any) -> Any:
     """Zero the accumulator where `clear_accum` says so; None where it plainly does not."""
     known = constant(gemm.clear_accum)
     if known == 0:
@@ -124,7 +122,6 @@ class _Operand:
         tiles: int,
         steps: int,
         slots: int,
-        plan: _Plan,
         block: Block,
         span: Any,
     ) -> None:
@@ -133,6 +130,7 @@ class _Operand:
         self._block, self._span = block, span
         source = region.source
         self._held = source.scope() == FRAGMENT
+        self._registers: Any
         if self._held:
             self._registers = block.registers(source)
         else:
