@@ -84,6 +84,6 @@ def test_facts_agree_with_what_is_lowered():
     assert lowered.plan.shared_bytes == known.shared_bytes
     for tile in ("A_shared", "B_shared"):
         assert lowered.layouts[tile] == buffer(tile).layout
-    assert lowered.layouts["C_local"].startswith(f"{buffer('C_local').registers_per_thread} registers")
+    assert lowered.layouts["C_local"].startswith(f"{buffer('C_local').registers_per_thread} elements")
     emitted = next(o for o in known.ops if o.op == "gemm").instruction
     assert emitted is not None and "m16n8k16" in emitted and "m16n8k16" in lowered.source.text

@@ -97,10 +97,10 @@ def check_kernel(
     `# tilelang: ignore[...]` comments are applied.
     """
     target = parse_target(target)
-    under = _specialisations(module, kernel, choice or {})
+    under = specialisations(module, kernel, choice or {})
     programs = [trace_static(module, kernel, specialisation=s) for s in under]
     checked = [check_program(program, target, module.text) for program in programs]
-    problems = _merge(under, [found for _, found in checked])
+    problems = merge(under, [found for _, found in checked])
     sure = all(program.complete for program in programs)
     return KernelReport(checked[0][0], tuple(_silence(module, kernel, problems, sure)))
 
@@ -137,7 +137,7 @@ def _internal_error(span: Span, check: str, error: Exception) -> Problem:
     return INTERNAL_ERROR.at(span, check=check, error=words)
 
 
-def _specialisations(
+def specialisations(
     module: StaticModule, kernel: KernelSource, choice: Mapping[str, str]
 ) -> list[Specialisation]:
     """The chosen one first, then the others that the file knows."""
@@ -146,8 +146,8 @@ def _specialisations(
     return [chosen, *(s for s in known if s.text() != chosen.text())]
 
 
-def _merge(under: Sequence[Specialisation], found: Sequence[list[Problem]]) -> list[Problem]:
-    """One list from those of each specialisation."""
+def merge(under: Sequence[Specialisation], found: Sequence[list[Problem]]) -> list[Problem]:
+    """One list from those found under each specialisation; what only some have becomes a warning."""
     if len(found) == 1:
         return found[0]
     having: dict[tuple[object, ...], list[int]] = {}

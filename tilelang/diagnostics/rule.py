@@ -35,6 +35,7 @@ class Rule:
     level: Severity
     summary: str
     message: str
+    by_lowering: bool = False  # so a check alone never calls an ignore comment for it unused
 
     def at(
         self,

@@ -120,6 +120,8 @@ def _unused(ignore: Ignore, problems: list[Problem], text: str) -> Iterator[Prob
     fixes = (_removal(ignore, text),) if len(unused) == len(ignore.rules) else ()
     for rule, span in unused:
         if rule in RULES:
+            if RULES[rule].by_lowering:
+                continue
             yield UNUSED_IGNORE.at(span, rule=rule, fixes=fixes, tags=("unnecessary",))
         else:
             near = difflib.get_close_matches(rule, RULES, n=1)

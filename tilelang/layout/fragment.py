@@ -271,8 +271,8 @@ class Fragment:
         )
 
     def describe(self) -> str:
-        """One line for hovers: `64 registers in each of 128 threads, 2 copies of every element`."""
-        text = f"{self.registers} register{'s' * (self.registers != 1)} in each of {self.threads} threads"
+        """One line for hovers: `64 elements in each of 128 threads, every element in 2 threads`."""
+        text = f"{self.registers} element{'s' * (self.registers != 1)} in each of {self.threads} threads"
         if self.replicas > 1:
             text += f", every element in {self.replicas} threads"
         return text

@@ -56,6 +56,7 @@ FRAGMENT_LAYOUT = Rule(
     "all uses of a fragment must agree on which thread holds which element",
     "no distribution of {buffer} over the threads puts every element this statement touches into the thread that "
     "needs it: go through a shared tile (T.alloc_shared, T.copy)",
+    by_lowering=True,
 )
 FRAGMENT_LAYOUT_CONFLICT = replace(
     FRAGMENT_LAYOUT,

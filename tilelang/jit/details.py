@@ -1,0 +1,199 @@
+"""What only lowering knows of a kernel, put into the report of its analysis: for editors, not for the JIT.
+
+In:  a kernel of a module that nothing of is imported, and the report that analysis makes of it.
+Out: the same report with the layout and the registers of every fragment, the instruction of every tile
+     operation and the exact shared memory of the block, and with the problems that only lowering meets.
+Not: guesses. A kernel with errors, with parts that are not known, or that lowering fails at keeps its report
+     as it is; so does each buffer and operation that the answer of lowering does not name beyond doubt.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, replace
+
+from tilelang.analysis.check import check_kernel, check_program, merge, specialisations, unique
+from tilelang.arch.target import Target, parse_target
+from tilelang.diagnostics.error import KernelError
+from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.suppress import apply_ignores
+from tilelang.facts.kernel_facts import BufferFact, KernelFacts, OpFact
+from tilelang.facts.reports import KernelReport
+from tilelang.frontend.specialise import Specialisation, trace_static, with_call_sizes
+from tilelang.frontend.static_module import KernelSource, StaticModule
+from tilelang.ir.build import build_prim_func
+from tilelang.ir.tile_program import Do, TileProgram, walk
+from tilelang.ops.operands import dtype_bits
+from tilelang.ops.registry import TILE_OPS
+from tilelang.targets import driver
+from tilelang.targets.lowered import LoweredKernel
+
+_LOG = logging.getLogger(__name__)
+
+# A size that every usual tile and vector divides. A problem that shows both with sizes that are not known and
+# with this one does not come from the sizes.
+_EVEN_SIZE = 4096
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    """One specialisation lowered: the sizes that a call of the file gave, and the kernel or the problems."""
+
+    program: TileProgram
+    sizes: tuple[tuple[str, str], ...]
+    kernel: LoweredKernel | None
+    problems: tuple[Problem, ...] = ()
+
+
+def detailed_report(
+    module: StaticModule,
+    kernel: KernelSource,
+    target: str | Target,
+    choice: Mapping[str, str] | None = None,
+) -> KernelReport:
+    """The report of `check_kernel`, with what lowering adds. Parameters are those of `check_kernel`."""
+    steps = detail_steps(module, kernel, target, choice)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def detail_steps(
+    module: StaticModule,
+    kernel: KernelSource,
+    target: str | Target,
+    choice: Mapping[str, str] | None = None,
+) -> Generator[None, None, KernelReport]:
+    """`detailed_report` in steps, between which it may be given up: one per specialisation."""
+    target = parse_target(target)
+    report = check_kernel(module, kernel, target, choice)
+    if any(p.severity is Severity.ERROR for p in report.problems):
+        return report
+    under = specialisations(module, kernel, choice or {})
+    lowered: list[_Lowered | None] = []
+    for specialisation in under:
+        yield
+        lowered.append(_lower(module, kernel, target, specialisation))
+    found = merge(under, [list(one.problems) if one is not None else [] for one in lowered])
+    everywhere = [(1, len(module.source.lines))]
+    kept = apply_ignores(module.path, module.text, found, unsure=everywhere)
+    chosen = lowered[0]
+    facts = report.facts
+    if chosen is not None and chosen.kernel is not None:
+        facts = with_lowered(facts, chosen.program, chosen.kernel, chosen.sizes)
+    return KernelReport(facts, tuple(unique([*report.problems, *kept])))
+
+
+def _lower(
+    module: StaticModule, kernel: KernelSource, target: Target, under: Specialisation
+) -> _Lowered | None:
+    """The kernel lowered under one specialisation, with the sizes of a call of the file where there is one.
+
+    None where nothing can be said: parts are not known, it has errors of its own, or lowering has a bug.
+    """
+    program = trace_static(module, kernel, specialisation=under)
+    sized = with_call_sizes(under, program)
+    sizes = sized.text()[len(under.text()) :]
+    if sizes:
+        program = trace_static(module, kernel, specialisation=sized)
+    answer = _lower_program(program, target, module.text)
+    if not isinstance(answer, list):
+        return _Lowered(program, sizes, answer) if answer is not None else None
+    open_sizes = [s.name for s in program.symbols if s.kind == "const"]
+    if open_sizes:
+        even = tuple((name, _EVEN_SIZE) for name in open_sizes)
+        trial = trace_static(module, kernel, specialisation=replace(sized, values=(*sized.values, *even)))
+        again = _lower_program(trial, target, module.text)
+        sure = {(p.rule, p.span) for p in again} if isinstance(again, list) else set()
+        answer = [p if (p.rule, p.span) in sure else replace(p, severity=Severity.HINT) for p in answer]
+    return _Lowered(program, sizes, None, tuple(_placed(p, program) for p in answer))
+
+
+def _lower_program(program: TileProgram, target: Target, text: str) -> LoweredKernel | list[Problem] | None:
+    """The lowered kernel, or the problems that lowering meets; None where it cannot be tried or fails."""
+    if not program.complete:
+        return None
+    _, problems = check_program(program, target, text)
+    if any(p.severity is Severity.ERROR for p in problems):
+        return None
+    try:
+        func = build_prim_func(program, {name: op.build for name, op in TILE_OPS.items()})
+        return driver.lower(func, target)
+    except KernelError as error:
+        return list(error.problems)
+    except Exception:  # noqa: BLE001 - a bug of lowering is told where code is asked for, not while typing
+        _LOG.warning("%s cannot be lowered for %s", program.qualified_name, target, exc_info=True)
+        return None
+
+
+def _placed(problem: Problem, program: TileProgram) -> Problem:
+    """A problem without a place of its own stands at the kernel's name."""
+    nowhere = problem.span.path == "<kernel>" or problem.span == program.span
+    return replace(problem, span=program.name_span) if nowhere else problem
+
+
+def with_lowered(
+    facts: KernelFacts,
+    program: TileProgram,
+    lowered: LoweredKernel,
+    sizes: tuple[tuple[str, str], ...] = (),
+) -> KernelFacts:
+    """`facts` of `program` with what `lowered`, the same program, decided.
+
+    sizes: what a call of the file binds, which the program was lowered with and the facts leave open.
+    """
+    names = Counter(b.name for b in facts.buffers)
+    # On the CPU tiles are scratch memory of the caller's; nothing of a block is shared.
+    on_cpu = lowered.target.kind == "cpu"
+    return replace(
+        facts,
+        buffers=tuple(_buffer(b, lowered) if names[b.name] == 1 else b for b in facts.buffers),
+        ops=tuple(map(_instructions(facts, program, lowered), facts.ops)),
+        shared_bytes=facts.shared_bytes if on_cpu else lowered.plan.shared_bytes,
+        shared_exact=facts.shared_exact or not on_cpu,
+        lowered_with=sizes,
+    )
+
+
+def _buffer(buffer: BufferFact, lowered: LoweredKernel) -> BufferFact:
+    layout = lowered.layouts.get(buffer.name)
+    if buffer.scope not in ("shared", "fragment") or layout is None:
+        return buffer
+    if buffer.scope == "shared":
+        return replace(buffer, layout=layout)
+    elements, bits = lowered.registers.get(buffer.name), dtype_bits(buffer.dtype)
+    registers = None if elements is None or bits is None else -(-elements * bits // 32)
+    # What a gemm imposes has a name, which says more than the numbers of elements and threads.
+    return replace(buffer, layout=buffer.layout or layout, registers_per_thread=registers)
+
+
+def _instructions(
+    facts: KernelFacts, program: TileProgram, lowered: LoweredKernel
+) -> Callable[[OpFact], OpFact]:
+    """Puts in the instruction of an operation that is alone on its line and was traced once."""
+    on_line = Counter(op.span.line for op in facts.ops)
+    traced = Counter(node.record.span for node in walk(program.body) if isinstance(node, Do))
+
+    def put(op: OpFact) -> OpFact:
+        made = lowered.instructions.get(op.span.line)
+        certain = on_line[op.span.line] == 1 and traced[op.span] == 1
+        if made is None or not certain or op.span.path != facts.span.path:
+            return op
+        return replace(op, instruction=_together(op.instruction, made))
+
+    return put
+
+
+def _together(known: str | None, made: str) -> str:
+    """The parts of both where they agree: `mma.sync m16n8k16 float32.float16, ldmatrix, warps 2×2`."""
+    if known is None:
+        return made
+    left, parts = known.split(", "), made.split(", ")
+    if not left[0].startswith(parts[0]):
+        return made
+    more = [p for p in parts[1:] if p not in left]
+    return ", ".join([left[0], *more, *left[1:]])
