@@ -34,7 +34,7 @@ from tilelang_lsp.protocol.capabilities import ClientFeatures
 from tilelang_lsp.protocol.editor import Editor
 from tilelang_lsp.protocol.to_lsp import TOKEN_LEGEND, ToLsp
 from tilelang_lsp.protocol.wire import TileLangProtocol, work_done_token
-from tilelang_lsp.session import SETTLE_S, OpenFile, PreviewFailed, Session
+from tilelang_lsp.session import SETTLE_S, OpenFile, PreviewFailed, Session, Shown
 
 log = logging.getLogger("tilelang_lsp")
 
@@ -77,7 +77,13 @@ class TileLangServer(LanguageServer):
     def begin(self, params: types.InitializeParams) -> None:
         """Make session and editor for this client."""
         self.editor = Editor(self, ClientFeatures.of(params.capabilities))
-        self.session = Session(self.analysis, self._on_answer, self._on_preview_changed, self._on_unavailable)
+        self.session = Session(
+            self.analysis,
+            self._on_answer,
+            self._on_details,
+            self._on_preview_changed,
+            self._on_unavailable,
+        )
         self.configure(params.initialization_options)
 
     def configure(self, options: Any) -> None:
@@ -117,6 +123,17 @@ class TileLangServer(LanguageServer):
             self.publish(file)
         if was_stale:
             self.refresh_all()
+
+    def _on_details(self, file: OpenFile, before: Shown, now: Shown) -> None:
+        if now.problems != before.problems:
+            if self.editor.features.pull_diagnostics:
+                self.editor.refresh_diagnostics()
+            else:
+                self.publish(file)
+        if now.lenses != before.lenses:
+            self.editor.refresh_lenses()
+        if now.hints != before.hints:
+            self.editor.refresh_hints()
 
     def publish(self, file: OpenFile) -> None:
         self.editor.publish(file.document.uri, self.diagnostics(file), file.document.version)

@@ -3,6 +3,7 @@
 A keystroke's life: the document is edited, and a check of the whole text starts in the analysis process,
 giving up the one before; that process computes only what its memo lacks; the answer replaces the last one.
 Until then, and while the text is broken, what is shown is the last good answer, carried by the edits since.
+When nothing was typed for a moment, details follow that take longer: what lowering knows of the kernels.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from tilelang.facts.reports import RunResult
 from tilelang_lsp.documents.document import Document
 from tilelang_lsp.documents.kernel_discovery import KernelSlice
 from tilelang_lsp.documents.syntax_errors import syntax_problem
-from tilelang_lsp.engine.answers import FileAnswer, KernelAnswer, file_answer
+from tilelang_lsp.engine.answers import FileAnswer, KernelAnswer, file_answer, with_details
 from tilelang_lsp.engine.client import AnalysisClient, AnalysisFailed, AnalysisUnavailable
-from tilelang_lsp.engine.messages import CheckRequest, GenerateRequest
+from tilelang_lsp.engine.messages import CheckRequest, DetailsRequest, GenerateRequest
 from tilelang_lsp.ide import preview as previews
 from tilelang_lsp.ide.diagnostics import diagnostics
+from tilelang_lsp.ide.inlay_hints import InlayHint, inlay_hints
 from tilelang_lsp.ide.lenses import Lens, lenses
 from tilelang_lsp.ide.run_report import run_problem
 from tilelang_lsp.runner import client as runner
@@ -40,6 +42,8 @@ log = logging.getLogger(__name__)
 SETTLE_S = 15.0
 # While the analysis process is still importing the compiler.
 SETTLE_AT_START_S = 0.3
+# How long nothing must have been typed before details are asked for: longer than between two keys.
+DETAILS_DELAY_S = 0.3
 
 
 class PreviewFailed(Exception):
@@ -71,6 +75,7 @@ class OpenFile:
     unavailable: bool = False  # no analysis can be had of this revision
     outdated: bool = False  # the settings have changed since the answer
     check: asyncio.Task[None] | None = None
+    details: asyncio.Task[None] | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     stale: bool = False  # the client got answers that a finished check will change
     runs: dict[str, _Run] = field(default_factory=dict)
@@ -84,13 +89,25 @@ class OpenFile:
         return known and not self.outdated
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What an editor shows of a file without being asked again. Compared before and after details came."""
+
+    problems: tuple[Problem, ...]
+    lenses: tuple[Lens, ...]
+    hints: tuple[InlayHint, ...]
+
+
 class Session:
-    """All state of the server. `on_answer(file, was_stale)` is called whenever more is known about a file."""
+    """All state of the server. `on_answer(file, was_stale)` is called whenever more is known about a file,
+    `on_details(file, before, now)` when only details were added that an editor shows.
+    """
 
     def __init__(
         self,
         analysis: AnalysisClient,
         on_answer: Callable[[OpenFile, bool], None],
+        on_details: Callable[[OpenFile, Shown, Shown], None],
         on_preview_changed: Callable[[str], None],
         on_unavailable: Callable[[str], None],
     ) -> None:
@@ -98,6 +115,7 @@ class Session:
         self.files: dict[str, OpenFile] = {}
         self._analysis = analysis
         self._on_answer = on_answer
+        self._on_details = on_details
         self._on_preview_changed = on_preview_changed
         self._on_unavailable = on_unavailable
         self._run_lock = asyncio.Lock()
@@ -116,8 +134,9 @@ class Session:
 
     def close(self, uri: str) -> None:
         file = self.files.pop(uri, None)
-        if file is not None and file.check is not None:
-            file.check.cancel()
+        for task in (file.check, file.details) if file is not None else ():
+            if task is not None:
+                task.cancel()
 
     def file_at(self, path: str) -> OpenFile | None:
         return next((f for f in self.files.values() if f.document.path == path), None)
@@ -131,8 +150,9 @@ class Session:
     # --- analysis
 
     def _start_check(self, file: OpenFile) -> None:
-        if file.check is not None:
-            file.check.cancel()
+        for task in (file.check, file.details):
+            if task is not None:
+                task.cancel()
         file.settled.clear()
         file.unavailable = False
         if "tilelang" not in file.document.text:
@@ -173,6 +193,31 @@ class Session:
         was_stale, file.stale = file.stale, False
         self._on_answer(file, was_stale)
         self._look_after_previews(file)
+        wanted = tuple(k.memo_key for k in answer.kernels if k.may_have_details())
+        if wanted and not answer.broken:
+            file.details = asyncio.ensure_future(self._add_details(file, answer, wanted))
+
+    async def _add_details(self, file: OpenFile, answer: FileAnswer, wanted: tuple[str, ...]) -> None:
+        """Add what lowering knows of the kernels `wanted` to `answer`, unless a newer one takes its place."""
+        await asyncio.sleep(DETAILS_DELAY_S)
+        document, settings = file.document, self.settings
+        request = DetailsRequest(document.path, document.text, settings.target, settings.specialize, wanted)
+        try:
+            details = await self._analysis.details(request)
+        except AnalysisFailed as error:
+            log.info("no details of %s: %s", document.path, error)
+            return
+        if file.answer is not answer or not file.is_current:
+            return
+        before = self._shown(file)
+        file.answer = with_details(answer, details, wanted)
+        now = self._shown(file)
+        if now != before:
+            self._on_details(file, before, now)
+
+    def _shown(self, file: OpenFile) -> Shown:
+        hints = inlay_hints(self.kernels(file), 1, len(file.document.text))
+        return Shown(tuple(self.problems(file)), tuple(self.lenses(file)), tuple(hints))
 
     def _carried(self, file: OpenFile) -> FileAnswer | None:
         """The last answer, carried to the text as it is now."""

@@ -3,6 +3,8 @@
 Everything about the language is tested with the real compiler; this one does what that must never do.
 A kernel is a decorated function. Calls in it steer the analysis: `T.wrong()` gives an error there, `T.boom()`
 raises in the compiler, `T.crash()` ends the process, `T.hang()` never returns, `T.slow()` takes a while.
+`T.copy` gets its instruction from the details, where `T.wrong_below()` gives an error, `T.boom_below()` raises, `T.crash_below()` ends the
+process, `T.hang_below()` never returns.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import ast
 import hashlib
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Severity
@@ -117,6 +119,24 @@ class FakeCompiler:
             shared_limit=232448,
         )
         return KernelReport(facts, tuple(problems))
+
+    def detail_steps(self, module: FakeModule, kernel: FakeKernel, target: str, choice):
+        report = self.check_kernel(module, kernel, target, choice)
+        yield
+        problems = list(report.problems)
+        for node in ast.walk(kernel.node):
+            called = _call(node)
+            if called == "T.wrong_below":
+                span = _span(module.path, node)
+                problems.append(Problem("fake-layout", Severity.ERROR, "this cannot be laid out", span))
+            elif called == "T.boom_below":
+                raise RuntimeError("boom below")
+            elif called == "T.crash_below":
+                os._exit(3)
+            elif called == "T.hang_below":
+                time.sleep(3600)
+        ops = tuple(replace(op, instruction="fake.async 16 bytes") for op in report.facts.ops)
+        return KernelReport(replace(report.facts, ops=ops), tuple(problems))
 
     def generate_source(self, path: str, text: str, kernel: str, target: str, choice) -> GeneratedSource:
         module = FakeModule(path, text)

@@ -12,9 +12,16 @@ from pathlib import Path
 import pytest
 
 from tests.lsp.fake_compiler import FakeCompiler
-from tilelang_lsp.engine.answers import file_answer
+from tilelang_lsp.engine.answers import file_answer, with_details
 from tilelang_lsp.engine.client import AnalysisClient, AnalysisFailed, AnalysisUnavailable
-from tilelang_lsp.engine.messages import CheckRequest, GenerateRequest, decode_body, encode_frame
+from tilelang_lsp.engine.messages import (
+    CheckRequest,
+    DetailsAnswer,
+    DetailsRequest,
+    GenerateRequest,
+    decode_body,
+    encode_frame,
+)
 from tilelang_lsp.engine.worker import Worker
 
 WORKER = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
@@ -25,6 +32,10 @@ WRONG = "@jit\ndef wrong(A):\n    T.wrong()\n"
 
 def check_request(text: str, **more) -> CheckRequest:
     return CheckRequest("k.py", text, "cuda:sm_90", **more)
+
+
+def details_request(text: str, *wanted: str) -> DetailsRequest:
+    return DetailsRequest("k.py", text, "cuda:sm_90", {}, wanted)
 
 
 class Recorder:
@@ -93,6 +104,38 @@ class TestWorker:
         while not out.of("answer"):
             worker.turn()
         assert out.of("answer")[0]["id"] == 2
+
+    def test_details_come_last_and_once(self):
+        worker, out = self.make()
+        text = GOOD + WRONG
+        kernels = self.run(worker, out, 1, text)["kernels"]
+        keys = [k["memo_key"] for k in kernels]
+        worker.receive({"method": "details", "id": 2, **details_request(text, keys[0]).to_json()})
+        worker.receive({"method": "check", "id": 3, **check_request(text + "\n").to_json()})
+        while len(out.of("answer")) < 3:
+            worker.turn()
+        assert [m["id"] for m in out.of("answer")] == [1, 3, 2]
+        assert [k["qualified_name"] for k in out.of("answer")[2]["result"]["kernels"]] == ["good"]
+        worker.receive({"method": "details", "id": 4, **details_request("\n" + text, keys[0]).to_json()})
+        while len(out.of("answer")) < 4:
+            worker.turn()
+        (moved,) = out.of("answer")[3]["result"]["kernels"]
+        assert (moved["line"], moved["report_line"]) == (2, 1)
+        assert [m for m in out.of("step") if m["id"] == 4 and m["kernel"]] == []
+
+    def test_a_check_interrupts_details_between_kernels(self):
+        worker, out = self.make()
+        text = GOOD + WRONG
+        keys = [k["memo_key"] for k in self.run(worker, out, 1, text)["kernels"]]
+        worker.receive({"method": "details", "id": 2, **details_request(text, *keys).to_json()})
+        for _ in range(3):
+            worker.turn()
+        worker.receive({"method": "cancel", "id": 2})
+        worker.receive({"method": "check", "id": 3, **check_request(text).to_json()})
+        while len(out.of("answer")) < 2:
+            worker.turn()
+        assert [m["id"] for m in out.of("cancelled")] == [2]
+        assert [m["id"] for m in out.of("answer")] == [1, 3]
 
     def test_a_bug_at_one_kernel_leaves_the_others(self):
         worker, out = self.make()
@@ -196,6 +239,79 @@ class TestClient:
         await client.stop()
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+class TestDetails:
+    """What the spare finds out while nobody waits for it."""
+
+    async def keys(self, client: AnalysisClient, text: str) -> tuple[str, ...]:
+        return tuple(k.memo_key for k in (await in_time(client.check(check_request(text)))).kernels)
+
+    async def test_they_come_from_the_spare(self, client: AnalysisClient):
+        text = GOOD + "    T.copy(A, s)\n"
+        (key,) = await self.keys(client, text)
+        answer = await in_time(client.details(details_request(text, key)))
+        assert answer.kernels[0].report.facts.ops[0].instruction == "fake.async 16 bytes"
+        slow = broken_kernel("T.hang_below()")
+        (slow_key,) = await self.keys(client, slow)
+        details = asyncio.ensure_future(client.details(details_request(slow, slow_key)))
+        await asyncio.sleep(0.1)
+        started = time.monotonic()
+        await in_time(client.check(check_request(WRONG)))
+        assert time.monotonic() - started < 0.5 and not details.done()
+        details.cancel()
+
+    @pytest.mark.parametrize("call", ["T.crash_below()", "T.hang_below()"])
+    async def test_what_ends_the_spare_is_not_tried_again(self, client: AnalysisClient, call: str):
+        text = broken_kernel(call) + GOOD
+        keys = await self.keys(client, text)
+        pid = client.pid
+        with pytest.raises(AnalysisFailed, match="at details"):
+            await in_time(client.details(details_request(text, *keys)))
+        assert client.pid == pid
+        answer = await in_time(client.details(details_request(text, *keys)))
+        assert [k.qualified_name for k in answer.kernels] == ["good"]
+
+    async def test_the_spare_takes_over_with_details_in_flight(self, client: AnalysisClient):
+        text = GOOD + broken_kernel("T.slow()")
+        keys = await self.keys(client, text)
+        details = asyncio.ensure_future(client.details(details_request(text, *keys)))
+        await until(lambda: client._spare is not None and client._pending_at(client._spare))
+        os.kill(client.pid, signal.SIGKILL)
+        assert len((await in_time(details)).kernels) == 2
+        assert (await in_time(client.check(check_request(GOOD)))).kernels
+
+    async def test_waiting_ends_with_the_client(self):
+        client = AnalysisClient(WORKER, spare_delay_s=60)
+        (key,) = await self.keys(client, GOOD)
+        details = asyncio.ensure_future(client.details(details_request(GOOD, key)))
+        await asyncio.sleep(0.05)
+        await client.stop()
+        with pytest.raises(AnalysisUnavailable):
+            await in_time(details)
+
+    async def test_they_replace_the_report_and_are_kept(self, client: AnalysisClient):
+        text = "# above\n" + GOOD + "    T.copy(A, s)\n" + broken_kernel("T.boom_below()")
+        first = file_answer(await in_time(client.check(check_request(text))), "k.py", 0, None)
+        wanted = tuple(first.reports())
+        details = await in_time(client.details(details_request(text, *wanted)))
+        second = with_details(first, DetailsAnswer.from_json(details.to_json()), wanted)
+        assert [k.may_have_details() for k in first.kernels] == [True, True]
+        assert [k.may_have_details() for k in second.kernels] == [False, False]
+        assert second.kernels[0].facts().ops[0].instruction == "fake.async 16 bytes"
+        assert second.kernels[1].report is first.kernels[1].report
+        moved = await in_time(client.check(check_request("\n" + text, known=tuple(second.reports()))))
+        third = file_answer(moved, "k.py", 1, second)
+        assert third.kernels[0].facts() == second.kernels[0].facts().shifted(1)
+        assert not third.kernels[0].may_have_details()
+
+
+async def until(holds) -> None:
+    """Wait until something is true, for 20 seconds at most."""
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
 
 
 class TestAnswers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from tilelang.diagnostics.problem import Problem, Severity
@@ -10,7 +10,8 @@ from tilelang.diagnostics.span import Span
 from tilelang.facts.kernel_facts import KernelFacts
 from tilelang.facts.reports import KernelReport
 from tilelang_lsp.documents.edits import TextEdit, carried, is_empty
-from tilelang_lsp.engine.messages import CheckAnswer, CheckedKernel
+from tilelang_lsp.engine.memo import is_self_contained
+from tilelang_lsp.engine.messages import CheckAnswer, CheckedKernel, DetailsAnswer
 
 Carry = Callable[[Span], Span]
 
@@ -22,7 +23,8 @@ _MAX_EDITS = 64
 class KernelAnswer:
     """What is known of one kernel: a report, the lines it moved since, the edits that no analysis has seen.
 
-    `memo_key` is "" once the report is no longer the one that analysis made.
+    `memo_key` is "" once the report is no longer the one that analysis made. `detailed`: lowering has been
+    asked too, so there is nothing more to know.
     """
 
     qualified_name: str
@@ -31,6 +33,7 @@ class KernelAnswer:
     report_line: int
     lines: int = 0
     edits: tuple[TextEdit, ...] = ()
+    detailed: bool = False
 
     def problems(self) -> list[Problem]:
         """Its problems where they stand now; those whose place was replaced are left out."""
@@ -52,6 +55,11 @@ class KernelAnswer:
         return replace(
             self, memo_key="", report=KernelReport(late.facts(), tuple(late.problems())), lines=0, edits=()
         )
+
+    def may_have_details(self) -> bool:
+        """Whether lowering could add something: a kernel with errors is not lowered."""
+        has_errors = any(p.severity is Severity.ERROR for p in self.report.problems)
+        return bool(self.memo_key) and not self.detailed and not has_errors
 
     def span(self) -> Span:
         """Where the kernel stands now."""
@@ -83,8 +91,16 @@ class FileAnswer:
         )
 
     def reports(self) -> dict[str, KernelAnswer]:
-        """The kernels by memo key: what need not be sent again."""
-        return {k.memo_key: k for k in self.kernels if k.memo_key}
+        """The kernels by memo key: what need not be sent again.
+
+        A detailed report that points outside its kernel is not among them: only the analysis of the new text
+        says whether it still holds.
+        """
+        return {
+            k.memo_key: k
+            for k in self.kernels
+            if k.memo_key and not (k.detailed and not is_self_contained(k.report))
+        }
 
 
 def file_answer(answer: CheckAnswer, path: str, revision: int, last: FileAnswer | None) -> FileAnswer:
@@ -106,15 +122,41 @@ def file_answer(answer: CheckAnswer, path: str, revision: int, last: FileAnswer 
 def _kernel_answer(checked: CheckedKernel, held: dict[str, KernelAnswer]) -> KernelAnswer | None:
     if checked.failure is not None:
         return None
-    report, report_line = checked.report, checked.report_line
+    report, report_line, detailed = checked.report, checked.report_line, False
     if report is None:
         before = held.get(checked.memo_key)
         if before is None:
             return None
-        report, report_line = before.report, before.report_line
+        report, report_line, detailed = before.report, before.report_line, before.detailed
     return KernelAnswer(
-        checked.qualified_name, checked.memo_key, report, report_line, checked.line - report_line
+        checked.qualified_name,
+        checked.memo_key,
+        report,
+        report_line,
+        checked.line - report_line,
+        detailed=detailed,
     )
+
+
+def with_details(answer: FileAnswer, details: DetailsAnswer, wanted: Collection[str]) -> FileAnswer:
+    """`answer` with the details of the same text, which were asked for the memo keys `wanted`."""
+    found = {k.memo_key: k for k in details.kernels}
+
+    def detailed(kernel: KernelAnswer) -> KernelAnswer:
+        if kernel.memo_key not in wanted:
+            return kernel
+        more = found.get(kernel.memo_key)
+        if more is None or more.report is None:
+            return replace(kernel, detailed=True)
+        return replace(
+            kernel,
+            report=more.report,
+            report_line=more.report_line,
+            lines=more.line - more.report_line,
+            detailed=True,
+        )
+
+    return replace(answer, kernels=tuple(map(detailed, answer.kernels)))
 
 
 def _failure(checked: CheckedKernel, path: str) -> Problem:

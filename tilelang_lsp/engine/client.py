@@ -1,4 +1,8 @@
-"""The server's side of the analysis process: start it, keep a spare, cancel stale work, survive its death."""
+"""The server's side of the analysis process: start it, keep a spare, cancel stale work, survive its death.
+
+The spare is not idle: it finds out details, which nobody waits for, so that they never keep the process in
+use from answering. When it takes over, it does both.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,8 @@ from tilelang_lsp.engine.messages import (
     HEADER_BYTES,
     CheckAnswer,
     CheckRequest,
+    DetailsAnswer,
+    DetailsRequest,
     GenerateAnswer,
     GenerateRequest,
     body_length,
@@ -54,6 +60,7 @@ class AnalysisUnavailable(AnalysisFailed):
 class _Pending:
     message: dict[str, Any]
     future: asyncio.Future[dict[str, Any]]
+    process: _Process
     deaths: int = 0
     kernel: str | None = None
     memo_key: str | None = None
@@ -74,6 +81,7 @@ class _Process:
         self.ready = False
         self.unusable: str | None = None
         self.ended = False
+        self.last_sign = time.monotonic()  # of life, or of having been given something to do
         self.task = asyncio.ensure_future(self._run())
 
     @property
@@ -154,7 +162,8 @@ class AnalysisClient:
         self._spare: _Process | None = None
         self._failed_starts = 0
         self._deadly: dict[str, None] = {}  # memo keys that ended a process, in order
-        self._last_sign = time.monotonic()
+        self._deadly_details: dict[str, None] = {}  # the same for their details
+        self._spare_ready = asyncio.Event()
         self._watchdog: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -177,6 +186,7 @@ class AnalysisClient:
     async def stop(self) -> None:
         """End the processes. Requests in flight fail."""
         self._stopped = True
+        self._spare_ready.set()
         for task in [*self._background, *([self._watchdog] if self._watchdog else [])]:
             task.cancel()
         processes = [p for p in (self._current, self._spare) if p is not None]
@@ -195,42 +205,62 @@ class AnalysisClient:
         """Lower one kernel. Cancel the awaiting task to give up. Raises AnalysisFailed."""
         return GenerateAnswer.from_json(await self._ask({"method": "generate", **request.to_json()}))
 
-    async def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    async def details(self, request: DetailsRequest) -> DetailsAnswer:
+        """Lower kernels of a checked text. Waits for the spare process, which does it.
+
+        Cancel the awaiting task to give up. Raises AnalysisFailed; the next request leaves out what failed.
+        """
+        wanted = [key for key in request.wanted if key not in self._deadly_details]
+        while self._spare is None or not self._spare.ready:
+            self._spare_ready.clear()
+            await self._spare_ready.wait()
+            if self._stopped:
+                raise AnalysisUnavailable("the server is shutting down")
+        message = {"method": "details", **request.to_json(), "wanted": wanted}
+        return DetailsAnswer.from_json(await self._ask(message, self._spare))
+
+    async def _ask(self, message: dict[str, Any], process: _Process | None = None) -> dict[str, Any]:
+        """The answer of `process`, the one in use by default."""
         if self._stopped:
             raise AnalysisUnavailable("the server is shutting down")
         if self._current is None:
             self.start()
+        process = process or self._current
+        if process is None:
+            raise AnalysisUnavailable("no analysis process can be started")
         request_id = next(self._ids)
         message["id"] = request_id
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        if not self._pending:
-            self._last_sign = time.monotonic()
-        self._pending[request_id] = _Pending(message, future)
-        if self._current is not None:
-            self._current.send(message)
+        if not self._pending_at(process):
+            process.last_sign = time.monotonic()
+        self._pending[request_id] = _Pending(message, future, process)
+        process.send(message)
         try:
             return await future
         except asyncio.CancelledError:
-            if self._pending.pop(request_id, None) and self._current is not None:
-                self._current.send({"method": "cancel", "id": request_id})
+            pending = self._pending.pop(request_id, None)
+            if pending is not None:
+                pending.process.send({"method": "cancel", "id": request_id})
             raise
+
+    def _pending_at(self, process: _Process) -> dict[int, _Pending]:
+        return {i: p for i, p in self._pending.items() if p.process is process}
 
     def _spawn(self) -> _Process:
         return _Process(self._command, self._on_message, self._on_end)
 
     def _on_message(self, process: _Process, message: dict[str, Any]) -> None:
         event = message["event"]
+        process.last_sign = time.monotonic()
         if event == "ready":
             self._failed_starts = 0
-            self._last_sign = time.monotonic()
-            if process is self._current and self._spare is None:
+            if process is self._spare:
+                self._spare_ready.set()
+            elif process is self._current and self._spare is None:
                 self._later(self._start_spare())
             return
-        if process is not self._current:
-            return
-        self._last_sign = time.monotonic()
         pending = self._pending.get(message.get("id", -1))
-        if pending is None:
+        if pending is None or pending.process is not process:
             return
         if event == "step":
             pending.started = True
@@ -248,7 +278,10 @@ class AnalysisClient:
         if self._stopped:
             return
         if process is self._spare:
-            self._spare = None  # the next death of the process in use starts a fresh one
+            self._spare = None
+            self._give_up_details(process)
+            if process.ready:  # one that never was would end again; the next take-over tries anew
+                self._later(self._start_spare())
             return
         if process is not self._current:
             return
@@ -260,19 +293,29 @@ class AnalysisClient:
             reason = process.unusable or "it ends before it is ready"
             self._fail_all(AnalysisUnavailable(f"the analysis process cannot be started: {reason}"))
             return
-        self._take_over()
+        self._give_up_details(process)
+        self._take_over(process)
 
-    def _take_over(self) -> None:
+    def _give_up_details(self, process: _Process) -> None:
+        """Fail the details that an ended process was asked for, and never ask for what ended it."""
+        for request_id, pending in self._pending_at(process).items():
+            if pending.message["method"] == "details":
+                del self._pending[request_id]
+                if pending.memo_key:
+                    _remember(self._deadly_details, pending.memo_key)
+                self._fail(pending, AnalysisFailed("the analysis process ended at details", pending.kernel))
+
+    def _take_over(self, ended: _Process) -> None:
         """Go on with the spare, or a new process: ask again what was in flight, except what killed twice."""
         self._current, self._spare = self._spare or self._spawn(), None
         if self._current.ready:
             self._later(self._start_spare())
-        self._last_sign = time.monotonic()
-        for request_id, pending in list(self._pending.items()):
+        self._current.last_sign = time.monotonic()
+        for request_id, pending in self._pending_at(ended).items():
             if pending.started:
                 pending.deaths += 1
                 if pending.memo_key and pending.deaths >= 2:
-                    self._mark_deadly(pending.memo_key)
+                    _remember(self._deadly, pending.memo_key)
                     pending.message["skip"] = [*pending.message.get("skip", ()), pending.memo_key]
                     pending.deaths = 0
                 elif pending.deaths >= 2:
@@ -282,27 +325,24 @@ class AnalysisClient:
                     )
                     continue
             pending.started = False
+            pending.process = self._current
             self._current.send(pending.message)
 
-    def _mark_deadly(self, memo_key: str) -> None:
-        self._deadly[memo_key] = None
-        while len(self._deadly) > 100:
-            del self._deadly[next(iter(self._deadly))]
-
     async def _watch(self) -> None:
-        """Kill the process in use when it gives no sign of life for too long at one step."""
+        """Kill a process that gives no sign of life for too long at one step."""
         while True:
             await asyncio.sleep(min(1.0, self._step_limit_s / 4))
-            process = self._current
-            if process is None or not self._pending or not process.ready:
-                continue
-            if time.monotonic() - self._last_sign > self._step_limit_s:
-                log.warning("the analysis process %s gave no sign of life, killed", process.pid)
-                for pending in self._pending.values():
-                    if pending.started:
-                        pending.deaths += 1  # no second try: another wait as long would help nobody
-                self._last_sign = time.monotonic()
-                process.kill()
+            for process in (self._current, self._spare):
+                at_work = self._pending_at(process) if process is not None and process.ready else {}
+                if process is None or not at_work:
+                    continue
+                if time.monotonic() - process.last_sign > self._step_limit_s:
+                    log.warning("the analysis process %s gave no sign of life, killed", process.pid)
+                    for pending in at_work.values():
+                        if pending.started:
+                            pending.deaths += 1  # no second try: another wait as long would help nobody
+                    process.last_sign = time.monotonic()
+                    process.kill()
 
     async def _start_spare(self) -> None:
         await asyncio.sleep(self._spare_delay_s)
@@ -322,3 +362,10 @@ class AnalysisClient:
         pending, self._pending = list(self._pending.values()), {}
         for one in pending:
             self._fail(one, error)
+
+
+def _remember(keys: dict[str, None], key: str) -> None:
+    """Add the newest of at most a hundred keys."""
+    keys[key] = None
+    while len(keys) > 100:
+        del keys[next(iter(keys))]

@@ -1,10 +1,10 @@
-"""The door to the compiler: the four functions that the analysis process calls, and how they are imported."""
+"""The door to the compiler: the functions that the analysis process calls, and how they are imported."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from tilelang.diagnostics.problem import Problem
@@ -47,6 +47,12 @@ class Compiler(Protocol):
         self, module: Any, kernel: Any, target: str, choice: Mapping[str, str]
     ) -> KernelReport: ...
 
+    def detail_steps(
+        self, module: Any, kernel: Any, target: str, choice: Mapping[str, str]
+    ) -> Generator[None, None, KernelReport]:
+        """The report of `check_kernel` with what lowering adds, in steps."""
+        ...
+
     def generate_source(
         self, path: str, text: str, kernel: str, target: str, choice: Mapping[str, str]
     ) -> GeneratedSource: ...
@@ -59,10 +65,12 @@ class TileLangCompiler:
         keep_torch_out()
         from tilelang.analysis.check import check_kernel
         from tilelang.frontend.static_module import StaticModule
+        from tilelang.jit.details import detail_steps
         from tilelang.jit.static import generate_source
 
         self._module = StaticModule
         self._check_kernel = check_kernel
+        self._detail_steps = detail_steps
         self._generate_source = generate_source
 
     def module(self, path: str, text: str) -> Module:
@@ -80,6 +88,11 @@ class TileLangCompiler:
 
     def check_kernel(self, module: Any, kernel: Any, target: str, choice: Mapping[str, str]) -> KernelReport:
         return self._check_kernel(module, kernel, target, choice)
+
+    def detail_steps(
+        self, module: Any, kernel: Any, target: str, choice: Mapping[str, str]
+    ) -> Generator[None, None, KernelReport]:
+        return self._detail_steps(module, kernel, target, choice)
 
     def generate_source(
         self, path: str, text: str, kernel: str, target: str, choice: Mapping[str, str]

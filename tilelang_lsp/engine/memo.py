@@ -23,7 +23,7 @@ class MemoReport:
 
 
 class Memo:
-    """Least-recently-used store of reports and generated sources."""
+    """Least-recently-used store of reports (also those with details) and generated sources."""
 
     def __init__(self, capacity: int = _CAPACITY) -> None:
         self._capacity = capacity
@@ -37,7 +37,7 @@ class Memo:
         what is outside does not move along with the kernel.
         """
         found = self._reports.get(key)
-        if found is None or (found.line != line and not _is_self_contained(found.report)):
+        if found is None or (found.line != line and not is_self_contained(found.report)):
             return None
         self._reports.move_to_end(key)
         return found
@@ -65,7 +65,8 @@ def memo_key(*parts: str, choice: Mapping[str, str]) -> str:
     return digest.hexdigest()[:24]
 
 
-def _is_self_contained(report: KernelReport) -> bool:
+def is_self_contained(report: KernelReport) -> bool:
+    """Whether all its places lie in the kernel, so that they move along with it."""
     whole = report.facts.span
     return all(
         _within(span, whole)

@@ -3,6 +3,7 @@
 A frame is four bytes (big-endian length) and that many bytes of JSON. Requests carry an `id`.
 
     server -> analysis   {"id", "method": "check", ...CheckRequest} | {"id", "method": "generate", ...}
+                         {"id", "method": "details", ...DetailsRequest}
                          {"method": "cancel", "id"}
     analysis -> server   {"event": "ready", "pid", "seconds"} | {"event": "unusable", "message"}   at start
                          {"event": "step", "id", "kernel", "memo_key"}      before anything that may take long
@@ -80,6 +81,32 @@ class CheckRequest:
             data["choices"],
             tuple(data["known"]),
             tuple(data["skip"]),
+        )
+
+
+@dataclass(frozen=True)
+class DetailsRequest:
+    """What only lowering knows of some kernels of a checked text: those with these memo keys."""
+
+    path: str
+    text: str
+    target: str
+    choices: Mapping[str, Choice]
+    wanted: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "text": self.text,
+            "target": self.target,
+            "choices": {name: dict(choice) for name, choice in self.choices.items()},
+            "wanted": list(self.wanted),
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> DetailsRequest:
+        return DetailsRequest(
+            data["path"], data["text"], data["target"], data["choices"], tuple(data["wanted"])
         )
 
 
@@ -165,6 +192,20 @@ class CheckAnswer:
             tuple(Problem.from_json(p) for p in data["problems"]),
             data["broken"],
         )
+
+
+@dataclass(frozen=True)
+class DetailsAnswer:
+    """The kernels that were wanted, with their whole reports; one that lowering has a bug at is left out."""
+
+    kernels: tuple[CheckedKernel, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kernels": [k.to_json() for k in self.kernels]}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> DetailsAnswer:
+        return DetailsAnswer(tuple(CheckedKernel.from_json(k) for k in data["kernels"]))
 
 
 @dataclass(frozen=True)

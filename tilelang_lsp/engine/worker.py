@@ -24,6 +24,8 @@ from tilelang_lsp.engine.messages import (
     CheckAnswer,
     CheckedKernel,
     CheckRequest,
+    DetailsAnswer,
+    DetailsRequest,
     GenerateAnswer,
     GenerateRequest,
     encode_frame,
@@ -32,9 +34,12 @@ from tilelang_lsp.engine.messages import (
 
 Job = Iterator[None]  # advanced step by step; between two steps the worker looks for cancellations
 
+# Which kind of job goes first; of two of a kind, the newer.
+_RANK = {"generate": 2, "check": 1, "details": 0, "warm up": 0}
+
 
 class Worker:
-    """Serves one connection with one thread of work: previews first, then the newest check."""
+    """Serves one connection with one thread of work: previews first, then the newest check, then details."""
 
     def __init__(self, compiler: Compiler, out: BinaryIO) -> None:
         self._compiler = compiler
@@ -57,8 +62,7 @@ class Worker:
         self._take_in(wait=not self._jobs)
         if not self._jobs:
             return
-        ids = list(self._jobs)
-        request_id = next((i for i in ids if self._jobs[i][0] == "generate"), ids[-1])
+        request_id = max(self._jobs, key=lambda i: (_RANK[self._jobs[i][0]], i))
         job = self._jobs[request_id][1]
         try:
             next(job)
@@ -79,6 +83,11 @@ class Worker:
                     self._send({"event": "cancelled", "id": request_id})
             elif method == "check":
                 self._jobs[request_id] = (method, self._check(request_id, CheckRequest.from_json(message)))
+            elif method == "details":
+                self._jobs[request_id] = (
+                    method,
+                    self._details(request_id, DetailsRequest.from_json(message)),
+                )
             elif method == "generate":
                 self._jobs[request_id] = (
                     method,
@@ -96,9 +105,7 @@ class Worker:
         answers: list[CheckedKernel] = []
         for kernel in module.kernels:
             choice = _choice_for(kernel, request)
-            key = memo_key(
-                "report", request.path, kernel.key, kernel.qualified_name, request.target, choice=choice
-            )
+            key = _report_key(kernel, request, choice)
             line = kernel.span.line
             entry = self._memo.report(key, line)
             if entry is not None:
@@ -131,6 +138,32 @@ class Worker:
         self._memo.keep_report(key, MemoReport(report, line))
         return CheckedKernel(kernel.qualified_name, key, line, line, report)
 
+    def _details(self, request_id: int, request: DetailsRequest) -> Job:
+        self._send({"event": "step", "id": request_id, "kernel": None, "memo_key": None})
+        module = self._compiler.module(request.path, request.text)
+        yield
+        answers: list[CheckedKernel] = []
+        for kernel in module.kernels:
+            choice = _choice_for(kernel, request)
+            key, line = _report_key(kernel, request, choice), kernel.span.line
+            if key not in request.wanted:
+                continue
+            entry = self._memo.report(f"details {key}", line)
+            if entry is None:
+                name = kernel.qualified_name
+                self._send({"event": "step", "id": request_id, "kernel": name, "memo_key": key})
+                try:
+                    report = yield from self._compiler.detail_steps(module, kernel, request.target, choice)
+                except Exception:  # noqa: BLE001 - the report of the check stands as it is
+                    traceback.print_exc()
+                    continue
+                entry = MemoReport(report, line)
+                self._memo.keep_report(f"details {key}", entry)
+                yield
+            answers.append(CheckedKernel(kernel.qualified_name, key, line, entry.line, entry.report))
+        answer = DetailsAnswer(tuple(answers))
+        self._send({"event": "answer", "id": request_id, "result": answer.to_json()})
+
     def _generate(self, request_id: int, request: GenerateRequest) -> Job:
         self._send({"event": "step", "id": request_id, "kernel": request.kernel, "memo_key": None})
         key = memo_key(
@@ -156,7 +189,11 @@ class Worker:
         yield from ()
 
 
-def _choice_for(kernel: Kernel, request: CheckRequest) -> dict[str, str]:
+def _report_key(kernel: Kernel, request: CheckRequest | DetailsRequest, choice: dict[str, str]) -> str:
+    return memo_key("report", request.path, kernel.key, kernel.qualified_name, request.target, choice=choice)
+
+
+def _choice_for(kernel: Kernel, request: CheckRequest | DetailsRequest) -> dict[str, str]:
     chosen = request.choices.get(kernel.qualified_name, request.choices.get(kernel.name, {}))
     return dict(chosen)
 
