@@ -14,6 +14,7 @@ from tests.emulator import instructions
 from tests.emulator.expressions import Expressions
 from tests.emulator.memory import EmulationError, SharedMemory, numpy_dtype, poison
 from tilelang.layout.banks import conflict_degree
+from tilelang.passes.walk import variables
 from tilelang.targets.lowered import LoweredKernel
 
 
@@ -99,6 +100,9 @@ class _Block:
             self._statement(s.body, mask)
         elif isinstance(s, X.AllocBuffer):
             self._allocate(s.buffer)
+        elif isinstance(s, X.DeclBuffer):
+            (base,) = variables(s.data)
+            self.offsets[s.buffer.__chandle__()] = self.offsets[base.__chandle__()]
         elif isinstance(s, X.Bind):
             self.e.values[s.var.__chandle__()] = self.e.value(s.value, mask)
         elif isinstance(s, X.BufferStore):

@@ -74,7 +74,8 @@ def _matrix_operands(subject: Subject) -> set[Buffer]:
     if not matrix_instructions(subject.target):
         return set()
     operands = (r.region(name) for r in subject.records if r.op == "gemm" for name in ("A", "B"))
-    return {r.buffer for r in operands if r is not None and r.buffer.view_of is None}
+    viewed = {b.storage for b in subject.program.buffers if b.view_of is not None}  # these stay row-major
+    return {r.buffer for r in operands if r is not None and r.buffer.storage not in viewed}
 
 
 def _operand_layout(buffer: Buffer, kind: str) -> SharedLayout | None:

@@ -13,7 +13,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
-from tilelang.passes.walk import walk
+from tilelang.passes.walk import variables, walk
 
 Mode = Literal["read", "write"]
 
@@ -51,6 +51,17 @@ def all_accesses(stmt: Any) -> Iterator[Access]:
     """What `stmt` and everything inside it touches, in program order."""
     for part in walk(stmt):
         yield from accesses(part)
+
+
+def storages(body: Any) -> dict[int, int]:
+    """Handle of a view (`T.reshape`, `T.view`) -> handle of the buffer whose memory it names."""
+    found: dict[int, int] = {}
+    for stmt in walk(body):
+        if isinstance(stmt, X.DeclBuffer):
+            for base in variables(stmt.data):
+                handle = base.__chandle__()
+                found[stmt.buffer.__chandle__()] = found.get(handle, handle)
+    return found
 
 
 def _reads(expr: Any) -> Iterator[Access]:

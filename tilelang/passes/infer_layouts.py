@@ -37,7 +37,7 @@ from tilelang.layout.fragment import (
 from tilelang.layout.shared import SharedLayout, linear
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
-from tilelang.passes.accesses import accesses
+from tilelang.passes.accesses import accesses, storages
 from tilelang.passes.loop_layouts import (
     Site,
     Use,
@@ -158,7 +158,7 @@ class _Inference:
     # Collecting
 
     def _collect(self, stmt: Any, outer: dict[int, int]) -> None:
-        if isinstance(stmt, X.AllocBuffer):
+        if isinstance(stmt, X.AllocBuffer | X.DeclBuffer):
             self._allocation(stmt.buffer)
         elif loop_kind(stmt) == "Parallel":
             self._loops.append((parallel_loop(stmt), outer))
@@ -192,11 +192,15 @@ class _Inference:
     # Strict
 
     def _strict(self) -> None:
+        views = storages(self._func.body)
+        viewed = {*views, *views.values()}  # one memory under two shapes: only row-major is the same for both
         for gemm in self._gemms:
             imposed = self._gemm_rule(gemm, self._threads)
             for handle, fragment in imposed.fragments.items():
                 self._pin(handle, fragment, "the gemm", gemm.span)
-            self._shared.update({h: s for h, s in imposed.shared.items() if self._shared[h].kind == "linear"})
+            for handle, layout in imposed.shared.items():
+                if handle not in viewed and self._shared[handle].kind == "linear":
+                    self._shared[handle] = layout
         for handle, stmt in self._loose.items():
             buffer = self._buffers[handle]
             self._pin(

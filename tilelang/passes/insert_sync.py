@@ -24,7 +24,7 @@ from tvm import tirx as X
 
 from tilelang.ir import tile_ops
 from tilelang.ir.tile_ops import seq
-from tilelang.passes.accesses import accesses, all_accesses
+from tilelang.passes.accesses import accesses, all_accesses, storages
 from tilelang.passes.evaluate import NotEvaluable, evaluate
 from tilelang.passes.plan_pipelines import SETTLED
 from tilelang.passes.walk import children, constant, remake, walk, with_body
@@ -91,9 +91,10 @@ class _Sync:
         self._threads: dict[int, int] = {}  # thread variables and their extents, x first
         self._leaves: dict[tuple[int, bool], _Pending] = {}
         self.count = 0  # barriers placed by the current attempt
+        self._storages = storages(func.body)
         read, written, scopes = set(), set(), {}
         for a in all_accesses(func.body):
-            handle = a.buffer.__chandle__()
+            handle = self._storage(a.buffer)
             scopes[handle] = scopes.get(handle) or a.buffer.scope()
             (read if a.mode == "read" else written).add(handle)
         self._watched = {
@@ -101,6 +102,11 @@ class _Sync:
             for h, scope in scopes.items()
             if scope.startswith("shared") or (scope == "global" and h in read and h in written)
         }
+
+    def _storage(self, buffer: ir.Var) -> int:
+        """The handle of the buffer, of its base where it is a view."""
+        handle = buffer.__chandle__()
+        return self._storages.get(handle, handle)
 
     def statement(self, stmt: Any, pending: _Pending) -> tuple[Any, _Pending]:
         """`stmt` with the barriers it needs, before it or inside, and what is pending after it."""
@@ -158,12 +164,13 @@ class _Sync:
         loops = _loops(stmt)
         for part in walk(stmt):
             for access in accesses(part):
-                handle = access.buffer.__chandle__()
+                handle = self._storage(access.buffer)
                 if handle not in self._watched or (self._settled and handle in self._versioned):
                     continue
                 # An instruction of the whole warp reads for other threads than the one that gives the
                 # address.
-                alone = not isinstance(part, X.Evaluate)
+                # Elements of a view have numbers of their own.
+                alone = not isinstance(part, X.Evaluate) and handle not in self._storages.values()
                 owners = self._owners(access.element, access.buffer, loops) if alone else None
                 touches.setdefault(handle, set()).add(_Touch(access.mode == "write", owners))
         return _Pending({h: frozenset(t) for h, t in touches.items()})

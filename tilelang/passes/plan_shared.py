@@ -17,7 +17,7 @@ from tvm import tirx as X
 
 from tilelang.ir import tile_ops
 from tilelang.layout.shared import SharedLayout, linear
-from tilelang.passes.accesses import all_accesses
+from tilelang.passes.accesses import all_accesses, storages
 from tilelang.passes.walk import bits_of, shape_of, walk
 
 
@@ -53,7 +53,8 @@ def plan_shared(body: Any, layouts: Mapping[int, SharedLayout]) -> Arena:
             layout = layout_of(stmt.buffer, layouts)
             names[stmt.buffer.__chandle__()] = str(stmt.buffer.name)
             lives[stmt.buffer.__chandle__()] = _Life(layout.bytes, layout.alignment)
-    _measure(body, 0, lives)
+    views = storages(body)
+    _measure(body, 0, lives | {view: lives[base] for view, base in views.items() if base in lives})
     offsets: dict[int, int] = {}
     used = [(h, life) for h, life in lives.items() if life.first is not None]
     for handle, life in sorted(used, key=lambda item: -item[1].bytes):
