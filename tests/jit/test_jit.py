@@ -244,3 +244,36 @@ def test_source_for_a_target_that_is_not_here():
     assert "__global__" in kernel.get_kernel_source()
     with pytest.raises(ValueError, match="A is on cpu, but scale was compiled for hip"):
         kernel(torch.zeros(64))
+
+
+def _eager_by_closure(shape, dtype):
+    @tilelang.jit
+    def doubled(A):
+        A: T.Tensor(shape, dtype)
+        B = T.empty((16,), T.float32)
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(16):
+                B[i] = A[i] * 2
+        return B
+
+    return doubled
+
+
+@tilelang.jit(out_idx=-1)
+def _lazy_by_local_shape(n):
+    shape = (n,)
+
+    @T.prim_func
+    def kernel(A: T.Tensor(shape, "float32"), B: T.Tensor(shape, "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(16):
+                B[i] = A[i] * 2
+
+    return kernel
+
+
+def test_names_that_only_text_annotations_use_are_found():
+    # This module imports annotations from __future__, so no closure cell holds `shape` and `dtype`.
+    a = torch.randn(16)
+    torch.testing.assert_close(_eager_by_closure((16,), T.float32)(a), a * 2)
+    torch.testing.assert_close(_lazy_by_local_shape(16)(a), a * 2)

@@ -28,6 +28,7 @@ from tilelang.frontend.source import live_source
 from tilelang.ir.tile_program import TileProgram
 from tilelang.ir.values import Unknown
 from tilelang.language.functions import Macro, PrimFunc
+from tilelang.language.surroundings import surroundings
 
 # Running Python has no step limit either; this one only ends what would never end.
 _LIMITS = Limits(steps=50_000_000, depth=200, sequence=10_000_000)
@@ -143,7 +144,8 @@ def _native_scope(function: Callable[..., Any]) -> Scope:
             cells[name] = cell.cell_contents
         except ValueError:
             continue  # not bound yet
-    names: Any = ChainMap(cells, function.__globals__, dict(vars(builtins)))
+    around = dict(surroundings(function))
+    names: Any = ChainMap(cells, around, function.__globals__, dict(vars(builtins)))
     return Scope(names=names)
 
 

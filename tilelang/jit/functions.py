@@ -26,6 +26,7 @@ from tilelang.jit.compiling import compile_func, compile_program, prim_func_of, 
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions
 from tilelang.language.functions import PrimFunc
+from tilelang.language.surroundings import keep_surroundings
 from tilelang.language.values import OutsideKernelError
 from tilelang.runtime.tensors import is_torch, view
 
@@ -41,6 +42,7 @@ class JITFunction:
     def __init__(self, function: Callable[..., Any], options: CompileOptions) -> None:
         self.function = function
         self.options = options
+        keep_surroundings(function)
         functools.update_wrapper(self, function)
         self._signature = inspect.signature(function)
         self._mode: _Eager | _Lazy | None = None

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tilelang.language.surroundings import keep_surroundings
 from tilelang.language.values import OutsideKernelError
 
 
@@ -17,6 +18,7 @@ class PrimFunc:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
+        keep_surroundings(function)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
