@@ -315,3 +315,28 @@ def test_modules_that_never_end_or_never_fit_are_left_soon(statement: str):
     found = StaticModule("kernel.py", statement + "\n")
     assert time.perf_counter() - start < 3
     assert found.kernels == []
+
+
+@pytest.mark.parametrize(
+    "decorators", ["@staticmethod\n    @tilelang.jit", "@tilelang.jit\n    @staticmethod"]
+)
+def test_a_static_method_has_no_receiver(decorators: str):
+    text = f"""
+import tilelang
+import tilelang.language as T
+
+class Kernels:
+    {decorators}
+    def scale(S: int = 64):
+        @T.prim_func
+        def main(A: T.Tensor((S,), "float32")):
+            with T.Kernel(1, threads=64):
+                for i in T.Parallel(S):
+                    A[i] = A[i] * 2
+
+        return main
+"""
+    found = module(text)
+    program = trace_static(found, found.kernels[0])
+    assert not program.problems
+    assert program.complete

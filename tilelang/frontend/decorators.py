@@ -68,8 +68,9 @@ def _apply(run: Run, node: ast.expr, value: Any) -> Any:
             return JitFunction(value, {decorator.name: decorator.options})
         return value
     if isinstance(decorator, PlainDecorator) or decorator in (staticmethod, classmethod, property):
-        if isinstance(value, Function):
-            value.attributes[getattr(decorator, "name", getattr(decorator, "__name__", ""))] = True
+        function = value.function if isinstance(value, JitFunction) else value
+        if isinstance(function, Function):
+            function.attributes[getattr(decorator, "name", getattr(decorator, "__name__", ""))] = True
         return value
     if isinstance(value, JitFunction | PrimFunction):
         return value
