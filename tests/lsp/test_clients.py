@@ -70,6 +70,13 @@ class TestEmacs:
         await until(lambda: _published(emacs, file.uri, 1))
         file.close()
 
+    async def test_what_lowering_finds_is_pushed_later(self, emacs: LanguageClient):
+        file = await File.of(emacs, QUICKSTART).analysed()
+        file.replace("T.max(C_local[i, j], 0)", "T.max(C_local[i, j ^ 2], 0)")
+        await until(lambda: _published(emacs, file.uri, 1))
+        assert [d.code for d in emacs.diagnostics[file.uri]] == ["fragment-layout"]
+        file.close()
+
     async def test_answers_wait_for_the_analysis(self, emacs: LanguageClient):
         """Nothing can tell this client to ask again, so the first answer must be the right one."""
         for pid in _analysis(emacs):

@@ -32,6 +32,15 @@ async def client(request: pytest.FixtureRequest, lsp_client: LanguageClient):
     for method in ("tilelang/generatedSourceChanged", "tilelang/runFinished"):
         lsp_client.feature(method)(lambda params, method=method: heard.append((method, params)))
     lsp_client.heard = heard  # type: ignore[attr-defined]
+    for method in (
+        types.WORKSPACE_SEMANTIC_TOKENS_REFRESH,
+        types.WORKSPACE_INLAY_HINT_REFRESH,
+        types.WORKSPACE_CODE_LENS_REFRESH,
+    ):
+        lsp_client.feature(method)(lambda *_: None)
+    workspace = client_capabilities(request.param).workspace
+    can_refresh = workspace.diagnostics is not None and workspace.diagnostics.refresh_support
+    lsp_client.can_refresh = can_refresh  # type: ignore[attr-defined]
     result = await lsp_client.initialize_session(
         types.InitializeParams(
             capabilities=client_capabilities(request.param),
@@ -181,6 +190,44 @@ class TestHoverAndHints:
         line = file.text.splitlines()[error.range.start.line]
         file.replace(line, line + change.edits[0].new_text)
         assert await file.errors() == []
+        file.close()
+
+
+class TestDetails:
+    """What lowering knows comes by itself, when nothing was typed for a moment."""
+
+    async def test_instructions_and_layouts_come_without_a_preview(self, quickstart: File):
+        async def shown() -> str | None:
+            text = await quickstart.hover("T.copy(A[", 3)
+            return text if text and "cp.async 16 bytes" in text else None
+
+        assert "with M=1000, K=520, N=1024" in await until(shown)
+        quickstart.replace("block_M: int = 128", "block_M: int = 64")
+        await quickstart.diagnostics()
+        assert "64×32" in (await quickstart.hover("T.copy(A[", 3) or "")  # at once
+        assert "64×32" in await until(shown)
+
+    async def test_a_layout_that_cannot_be_is_told_after_typing(self, client: LanguageClient):
+        file = await File.of(client, QUICKSTART).analysed()
+        assert await file.errors() == []
+        refreshes = client.diagnostic_refresh_count
+        file.replace("T.max(C_local[i, j], 0)", "T.max(C_local[i, j ^ 2], 0)")
+        (error,) = await until(file.errors)
+        assert error.code == "fragment-layout" and "C_local" in error.message
+        assert "T.Parallel" in file.text.splitlines()[error.range.start.line]
+        if client.can_refresh:
+            assert client.diagnostic_refresh_count > refreshes
+        file.replace("j ^ 2", "j")
+        assert await file.errors() == []
+        file.close()
+
+    async def test_the_lens_counts_the_workspace_of_reductions(self, client: LanguageClient):
+        file = await File.of(client, ROOT / "examples" / "softmax.py").analysed()
+
+        async def counted() -> bool:
+            return any(x.command.title.startswith("shared memory 192 B of") for x in await file.lenses())
+
+        assert await until(counted)
         file.close()
 
 

@@ -1,0 +1,236 @@
+"""What lowering adds to a kernel's report: it agrees with the lowered kernel, and nothing is guessed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.analysis.kernels import source
+from tilelang.analysis.check import check_kernel
+from tilelang.arch.target import parse_target
+from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.facts.kernel_facts import BufferFact, KernelFacts, OpFact
+from tilelang.facts.reports import KernelReport
+from tilelang.frontend.specialise import chosen_specialisation, trace_static, with_call_sizes
+from tilelang.frontend.static_module import StaticModule
+from tilelang.jit.compiling import prim_func_of
+from tilelang.jit.details import detailed_report
+from tilelang.targets import driver
+from tilelang_lsp.documents.line_index import LineIndex
+from tilelang_lsp.ide.hover import hover
+from tilelang_lsp.ide.lenses import lenses
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
+
+TRANSPOSED = """
+@tilelang.jit
+def k(A, B, C):
+    A: T.Tensor((64, 64), T.float16)
+    B: T.Tensor((64, 64), T.float16)
+    C: T.Tensor((64, 64), T.float32)
+    with T.Kernel(1, threads=128) as bx:
+        a = T.alloc_shared((64, 64), T.float16)
+        b = T.alloc_shared((64, 64), T.float16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        d = T.alloc_fragment((64, 64), T.float32)
+        T.copy(A, a)
+        T.copy(B, b)
+        T.gemm(a, b, c, clear_accum=True)
+        T.gemm(a, b, d, clear_accum=True)
+        for i, j in T.Parallel(64, 64):
+            c[i, j] = c[i, j] + d[j, i]
+        T.copy(c, C)
+"""
+LOOP = "for i, j in T.Parallel(64, 64):"
+
+
+def report_of(text: str, target: str = "cuda:sm_80") -> KernelReport:
+    module = StaticModule("kernel.py", text)
+    return detailed_report(module, module.kernels[0], target)
+
+
+def example(name: str, target: str = "cuda:sm_80") -> tuple[str, KernelFacts]:
+    text = next(p for p in EXAMPLES if p.stem == name).read_text(encoding="utf-8")
+    return text, report_of(text, target).facts
+
+
+def buffer(facts: KernelFacts, name: str) -> BufferFact:
+    return next(b for b in facts.buffers if b.name == name)
+
+
+def hover_at(text: str, facts: KernelFacts, part: str, shift: int = 0) -> str:
+    """The hover `shift` characters behind the first `part`."""
+    at = text.index(part) + shift
+    line = text.count("\n", 0, at)
+    found = hover([facts], LineIndex(text), line + 1, at - (text.rfind("\n", 0, at) + 1) + 1)
+    assert found is not None
+    return found.markdown
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_90"])
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_facts_agree_with_the_lowered_kernel(path: Path, target: str):
+    text = path.read_text(encoding="utf-8")
+    module = StaticModule(str(path), text)
+    for kernel in module.kernels:
+        facts = detailed_report(module, kernel, target).facts
+        under = chosen_specialisation(module, kernel, {})
+        under = with_call_sizes(under, trace_static(module, kernel, specialisation=under))
+        program = trace_static(module, kernel, specialisation=under)
+        lowered = driver.lower(prim_func_of(program, parse_target(target), text), parse_target(target))
+        assert facts.shared_bytes == lowered.plan.shared_bytes and facts.shared_exact
+        names = Counter(b.name for b in facts.buffers)
+        for known in facts.buffers:
+            if known.scope == "fragment":
+                assert names[known.name] == 1
+                elements = lowered.registers[known.name]
+                assert known.registers_per_thread == -(-elements * _bits(known.dtype) // 32)
+                assert known.layout == lowered.layouts[known.name] or "mma" in (known.layout or "")
+            elif known.scope == "shared":
+                assert known.layout == lowered.layouts[known.name]
+        by_line = {op.span.line: op for op in facts.ops}
+        for line, instruction in lowered.instructions.items():
+            assert _contains(by_line[line], instruction)
+
+
+def _bits(dtype: str) -> int:
+    return int(dtype.lstrip("bfloatuin"))
+
+
+def _contains(op: OpFact, instruction: str) -> bool:
+    first, *others = instruction.split(", ")
+    known = (op.instruction or "").split(", ")
+    return known[0].startswith(first) and all(o in known for o in others)
+
+
+def test_a_copy_names_its_instruction_and_the_sizes_it_was_chosen_for():
+    text, facts = example("quickstart")
+    shown = hover_at(text, facts, "T.copy(A[", 2)
+    assert "cuda:sm_80: cp.async 16 bytes" in shown
+    assert "with M=1000, K=520, N=1024, as a call in this file has it" in shown
+
+
+def test_a_copy_that_cp_async_cannot_do_names_none():
+    text = next(p for p in EXAMPLES if p.stem == "quickstart").read_text(encoding="utf-8")
+    odd = text.replace("520", "521")
+    facts = report_of(odd).facts
+    assert ("K", "521") in facts.lowered_with
+    assert "cp.async" not in hover_at(odd, facts, "T.copy(A[", 2)
+    assert "cp.async 16 bytes" in hover_at(odd, facts, "T.copy(B[", 2)
+
+
+def test_fragments_no_gemm_touches_have_layout_and_registers():
+    text, facts = example("softmax")
+    shown = hover_at(text, facts, "x = T.alloc_fragment")
+    assert "layout: 16 elements in each of 128 threads" in shown and "16 registers per thread" in shown
+    assert "every element in 128 threads" in (buffer(facts, "row_max").layout or "")
+
+
+def test_the_lens_counts_the_workspace_of_reductions():
+    _, facts = example("softmax")
+    titles = [lens.title for lens in lenses(facts.span, facts.name, facts)]
+    assert any(t.startswith("shared memory 192 B of") for t in titles)
+
+
+def test_metal_counts_padded_rows():
+    _, facts = example("gemm_dynamic_m", "metal")
+    plain = sum((b.bytes or 0) * b.stages for b in facts.buffers if b.scope == "shared")
+    assert facts.shared_exact and facts.shared_bytes is not None and facts.shared_bytes > plain
+
+
+def test_on_the_cpu_nothing_changes_but_instructions():
+    module = StaticModule("kernel.py", next(p for p in EXAMPLES if p.stem == "softmax").read_text("utf-8"))
+    before = check_kernel(module, module.kernels[0], "cpu").facts
+    after = detailed_report(module, module.kernels[0], "cpu").facts
+    assert (after.buffers, after.shared_bytes) == (before.buffers, before.shared_bytes)
+
+
+def layout_problem(text: str) -> Problem | None:
+    problems = report_of(source(text)).problems
+    return next((p for p in problems if p.rule == "fragment-layout"), None)
+
+
+def test_problems_that_only_lowering_finds():
+    problem = layout_problem(TRANSPOSED)
+    assert problem is not None and problem.severity is Severity.ERROR
+    lines = source(TRANSPOSED).split("\n")
+    assert LOOP in lines[problem.span.line - 1] and len(problem.related) == 2
+    module = StaticModule("kernel.py", source(TRANSPOSED))
+    assert check_kernel(module, module.kernels[0], "cuda:sm_80").problems == ()
+
+
+def test_sizes_that_are_open_do_not_hide_them():
+    symbolic = TRANSPOSED.replace(
+        "    A: T.Tensor((64, 64), T.float16)\n",
+        '    N = T.const("N")\n    A: T.Tensor((64, N), T.float16)\n',
+    ).replace("T.copy(A, a)", "T.copy(A[0, bx * 64], a)")
+    problem = layout_problem(symbolic)
+    assert problem is not None and problem.severity is Severity.ERROR
+
+
+def test_what_hangs_on_open_sizes_is_a_hint():
+    """With N a multiple of 64 every thread finds its own element; with others it does not."""
+    text = """
+@tilelang.jit
+def k(A, C):
+    N = T.const("N")
+    A: T.Tensor((64, N), T.float32)
+    C: T.Tensor((64, 64), T.float32)
+    with T.Kernel(1, threads=128) as bx:
+        c = T.alloc_fragment((64, 64), T.float32)
+        T.copy(A[0:64, 0:64], c)
+        for i, j in T.Parallel(64, 64):
+            c[i, j] = c[i, (j + N) % 64] + 1
+        T.copy(c, C)
+"""
+    problem = layout_problem(text)
+    assert problem is not None and problem.severity is Severity.HINT
+
+
+def test_a_problem_of_one_specialisation_is_a_warning_that_names_it():
+    text = TRANSPOSED.replace("def k(A, B, C):", "def k(A, B, C, swap: bool = True):")
+    text = text.replace("d[j, i]", "(d[j, i] if swap else d[i, j])")
+    text += "\n\nk(x, x, x, True)\nk(x, x, x, False)\n"
+    problem = layout_problem(text)
+    assert problem is not None and problem.severity is Severity.WARNING
+    assert problem.message.startswith("with swap=True: d and c are distributed")
+
+
+def test_a_comment_silences_them_and_is_never_called_unused():
+    ignored = TRANSPOSED.replace(LOOP, f"{LOOP}  # tilelang: ignore[fragment-layout]")
+    assert report_of(source(ignored)).problems == ()
+    needless = ignored.replace("d[j, i]", "d[i, j]")
+    assert report_of(source(needless)).problems == ()
+
+
+def test_kernels_with_errors_or_unknown_parts_keep_their_report():
+    wrong = TRANSPOSED.replace("a = T.alloc_shared((64, 64)", "a = T.alloc_shared((64, 32)")
+    unknown = TRANSPOSED.replace("def k(A, B, C):", "def k(A, B, C, n):").replace(
+        "(64, 64), T.float16)\n    B", "(64, n), T.float16)\n    B"
+    )
+    for text in (wrong, unknown):
+        module = StaticModule("kernel.py", source(text))
+        before = check_kernel(module, module.kernels[0], "cuda:sm_80")
+        assert detailed_report(module, module.kernels[0], "cuda:sm_80") == before
+        assert before.facts.missing or any(p.severity is Severity.ERROR for p in before.problems)
+
+
+def test_an_operation_traced_twice_keeps_its_instruction_to_itself():
+    """One line, two copies that come in pieces of different width: nothing is said of it."""
+    text = """
+@tilelang.jit
+def k(A, B, C):
+    A: T.Tensor((64, 64), T.float16)
+    B: T.Tensor((64, 63), T.float16)
+    C: T.Tensor((64, 32), T.float16)
+    with T.Kernel(1, threads=128) as bx:
+        for k in T.Pipelined(2, num_stages=2):
+            for source in (A, B):
+                s = T.alloc_shared((64, 32), T.float16)
+                T.copy(source[0, k * 32], s)
+                T.copy(s, C)
+"""
+    report = report_of(source(text))
+    assert all(op.instruction is None for op in report.facts.ops)
