@@ -12,8 +12,7 @@ GEMM_TILE = Rule(
     "resource",
     Severity.ERROR,
     "M, N and K of a T.gemm tile must be multiples of the target's matrix instruction.",
-    "{dim} of the tile ({operand}) is {size}; {dtype} on {target} needs a multiple of {step}: "
-    "{nearest}",
+    "{dim} of the tile ({operand}) is {size}; {dtype} on {target} needs a multiple of {step}: {nearest}",
 )
 GEMM_WARPS = replace(
     GEMM_TILE,
@@ -22,7 +21,8 @@ GEMM_WARPS = replace(
 )
 GEMM_INSTRUCTION = replace(
     GEMM_TILE,
-    message="{target} has no matrix instruction that multiplies {operand} into {accumulator} with K={k}",
+    message="no matrix instruction that this compiler emits on {target} multiplies {operand} into "
+    "{accumulator} with K={k}: use another dtype, or another target",
 )
 
 SHARED_MEMORY_BUDGET = Rule(
