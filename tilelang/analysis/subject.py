@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from tilelang.arch.target import Target
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.ir.prove import Prover, free_vars, positive_symbols
-from tilelang.ir.tile_program import Context, For, If, Jump, Launch, Loop, OpRecord, TileProgram, walk
+from tilelang.ir.tile_program import Context, For, Jump, Launch, Loop, OpRecord, TileProgram, walk
 from tilelang.ir.values import Buffer, Unknown, Value, as_int
 from tilelang.ops.registry import TILE_OPS
 from tilelang.ops.tile_op import CheckContext, RegionAccess
@@ -143,10 +143,3 @@ def soften(problem: Problem, context: Context) -> Problem:
 def is_tile(buffer: Buffer) -> bool:
     """Whether the buffer is allocated by the kernel and holds more than one scalar variable."""
     return buffer.role is None and buffer.scope not in ("global", "local.var")
-
-
-def statements_of(node: Any) -> list[Any]:
-    """The direct children of a compound node."""
-    if isinstance(node, If):
-        return [*node.body, *node.orelse]
-    return list(getattr(node, "body", ()))

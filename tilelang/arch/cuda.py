@@ -56,7 +56,7 @@ def limits(sm: int) -> Limits:
     """
     known = [cap for cap in SHARED_BYTES if cap <= sm]
     shared = SHARED_BYTES[max(known)] if known else max(SHARED_BYTES.values())
-    return Limits(shared_bytes=shared, registers_per_thread=255)
+    return Limits(shared_bytes=shared)
 
 
 def matrix_instructions(sm: int) -> tuple[MatrixInstruction, ...]:

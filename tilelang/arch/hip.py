@@ -28,7 +28,7 @@ _GFX942 = (*_COMMON, _mfma(32, "i32_16x16x32_i8", "int8", "int32"))
 
 def limits(arch: str) -> Limits:
     """Limits of an architecture such as `gfx942`."""
-    return Limits(SHARED_BYTES.get(arch, _DEFAULT_SHARED_BYTES), registers_per_thread=512)
+    return Limits(SHARED_BYTES.get(arch, _DEFAULT_SHARED_BYTES))
 
 
 def matrix_instructions(arch: str) -> tuple[MatrixInstruction, ...]:

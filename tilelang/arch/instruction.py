@@ -32,5 +32,3 @@ class Limits:
 
     shared_bytes: int | None  # None: no limit that matters (CPU)
     threads: int = 1024
-    grid_dims: int = 3
-    registers_per_thread: int | None = None

@@ -64,11 +64,6 @@ def is_float(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
 
 
-def is_int(dtype: str) -> bool:
-    """Signed or unsigned; bool is none."""
-    return dtype.startswith(("int", "uint"))
-
-
 def bits(dtype: str) -> int:
     """Width of one element: 16 for float16, 1 for bool."""
     return dtype_info(dtype).bits

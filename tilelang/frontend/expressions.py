@@ -27,7 +27,7 @@ from tilelang.frontend.operators import (
     unary,
 )
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_unknown, dtype_of_expr, kept, scalar
+from tilelang.frontend.scalars import any_unknown, kept, scalar
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.targets import assign
 from tilelang.ir.values import Buffer, Region, Unknown
@@ -388,7 +388,3 @@ def unsupported(run: Run, node: ast.expr) -> Any:
 
 def starred(run: Run, node: ast.Starred) -> Any:
     return run.eval(node.value)
-
-
-def dtype_text(value: ir.Expr) -> str:
-    return dtype_of_expr(value)

@@ -17,7 +17,7 @@ from tilelang.frontend.model import ClassValue, Flow, Frame
 from tilelang.frontend.operators import as_bool, binary, fold
 from tilelang.frontend.regions import leave_loop, traced_region
 from tilelang.frontend.run import LoopEntry, Run
-from tilelang.frontend.scalars import any_traced, any_unknown, dtype_of_expr, kept, scalar
+from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
 from tilelang.frontend.targets import assign
 from tilelang.frontend.tensors import read_size
 from tilelang.ir.tile_program import Context, For, Jump, Loop
@@ -418,8 +418,3 @@ def _jump(run: Run, node: ast.stmt, kind: Any) -> Flow | None:
         run.report(UNSUPPORTED_PYTHON, run.span(node), what=what)
         return None
     return Flow(kind)
-
-
-def enumerate_items(run: Run, items: list[Any], name: str) -> list[Any]:
-    """Elements that go into a new container."""
-    return [kept(run, i, name) if any_traced(i) else i for i in items]

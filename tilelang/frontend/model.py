@@ -86,7 +86,6 @@ class TensorType:
     dtype: Any
     scope: str
     span: Span
-    entry_spans: tuple[Span, ...] = ()
 
 
 @dataclass(eq=False)

@@ -109,10 +109,6 @@ def is_index_arithmetic(value: Any) -> bool:
     )
 
 
-def index_text(value: Any) -> str:
-    return show(value)
-
-
 def kept(run: Run, value: Any, name: str) -> Any:
     """A value that goes into a container or to another function: elements are kept late."""
     if isinstance(value, Region) and value.is_point:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.python import SYNTAX_ERROR
@@ -145,7 +145,3 @@ def comment_block_start(source: Source, line: int) -> int:
 def _sentence(error: SyntaxError) -> str:
     text = error.msg or "invalid syntax"
     return text[0].upper() + text[1:] if text else "Invalid syntax"
-
-
-def node_of(kernel: Any) -> ast.FunctionDef:
-    return kernel.found.node

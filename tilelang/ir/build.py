@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir.spans import to_tvm

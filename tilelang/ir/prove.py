@@ -51,18 +51,6 @@ class Prover:
                     made.bind(var, ir.Range.from_min_extent(low, extent))
         return self._made
 
-    def proves(self, condition: Value) -> bool:
-        """Whether `condition` holds for every value of its variables. False means only "not proven"."""
-        if isinstance(condition, bool | int):
-            return bool(condition)
-        return isinstance(condition, ir.Expr) and bool(self._analyzer.can_prove(condition))
-
-    def refutes(self, condition: Value) -> bool:
-        """Whether `condition` is false for every value of its variables."""
-        if isinstance(condition, bool | int):
-            return not condition
-        return isinstance(condition, ir.Expr) and bool(self._analyzer.can_prove(X.Not(condition)))
-
     def equal(self, a: Value, b: Value) -> bool | None:
         """True or False if proven for all values of the symbols, else None."""
         left, right = as_int(a), as_int(b)

@@ -14,7 +14,7 @@ from tvm import ir
 
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.span import Span
-from tilelang.ir.values import Buffer, Dim, Index, Region, Value, as_int
+from tilelang.ir.values import Buffer, Index, Region, Value
 
 LoopKind = Literal["Parallel", "Pipelined", "serial", "unroll", "vectorized", "while"]
 
@@ -251,8 +251,3 @@ def walk(nodes: list[Node]) -> Iterator[Node]:
         elif isinstance(node, If):
             yield from walk(node.body)
             yield from walk(node.orelse)
-
-
-def dims_known(dims: tuple[Dim, ...]) -> bool:
-    """Whether every extent is a compile-time integer."""
-    return all(as_int(d) is not None for d in dims)

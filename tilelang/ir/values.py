@@ -154,10 +154,6 @@ class Region:
         return f"{self.buffer.name}[{', '.join(parts)}]"
 
 
-def is_unknown(value: Value) -> bool:
-    return isinstance(value, Unknown)
-
-
 def as_int(value: Value) -> int | None:
     """The number, if the value is a compile-time integer."""
     if isinstance(value, bool):

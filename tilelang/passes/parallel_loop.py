@@ -13,7 +13,7 @@ from tvm import tirx as X
 
 from tilelang.layout.shared import SharedLayout
 from tilelang.passes.accesses import all_accesses
-from tilelang.passes.walk import bits_of, constant, index, loop_kind, substitute, uses
+from tilelang.passes.walk import bits_of, constant, loop_kind, substitute, uses
 
 VECTOR_BYTES = 16
 
@@ -175,8 +175,3 @@ def _unit(expr: Any, inner: ir.Var) -> bool:
         return False
     difference = sym.Analyzer().simplify(substitute(expr, {inner: inner + 1}) - expr)
     return constant(difference) == 1
-
-
-def linear_part(expr: Any, var: ir.Var) -> Any:
-    """`expr` with `var` at 0."""
-    return substitute(expr, {var: index(0)})

@@ -78,13 +78,6 @@ def describe(arch: str) -> str:
     return f"llvm {version} {llvm_target(arch).attrs['mcpu']} {form}"
 
 
-def llvm_ir(lowered: LoweredKernel) -> str:
-    """LLVM's text after its optimisations, for reading."""
-    target = llvm_target(lowered.target.arch)
-    module = tvm.get_global_func("target.build.llvm")(_packed(lowered, target), target)
-    return str(module.inspect_source("ll"))
-
-
 def _packed(lowered: LoweredKernel, target: Any) -> tvm.IRModule:
     """The function behind tvm-ffi's calling convention.
 
