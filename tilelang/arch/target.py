@@ -66,4 +66,5 @@ def parse_target(spec: Any) -> Target:
 
 def _unknown(spec: Any) -> str:
     kinds = ", ".join(sorted(DEFAULT_ARCH))
-    return f"unknown target {spec!r}: write one of {kinds}, with an architecture as in 'cuda:sm_80' or 'hip:gfx942'"
+    example = "with an architecture as in 'cuda:sm_80' or 'hip:gfx942'"
+    return f"unknown target {spec!r}: write one of {kinds}, {example}"

@@ -170,12 +170,10 @@ def trace_eager(
 ) -> TileProgram:
     """The tile program of an eager kernel.
 
-    `values`: compile-time arguments by parameter name (tensors may be among them; their annotation
-    replaces them).
-    `consts`: values of T.const; those without one stay symbolic. `signature_only`: stop at `with
-    T.Kernel`, for
-    `const_sources`. Raises SourceNotFound. A kernel that is a factory gives its `@T.prim_func`'s program
-    (style lazy).
+    `values`: compile-time arguments by parameter name (tensors may be among them; their annotation replaces
+    them). `consts`: values of T.const; those without one stay symbolic. `signature_only`: stop at `with
+    T.Kernel`, for `const_sources`. Raises SourceNotFound. A kernel that is a factory gives its
+    `@T.prim_func`'s program (style lazy).
     """
     interpreted = live_function(function)
     run = new_run(LiveEnvironment(), interpreted.source, interpreted.closure, _LIMITS)

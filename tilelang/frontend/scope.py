@@ -2,8 +2,7 @@
 stay inside.
 
 Python rebinding inside a traced loop or branch would be silently wrong: the body is interpreted once. A
-region notes
-what was bound in it and what was read before; leaving it turns changed names into `Escaped`.
+region notes what was bound in it and what was read before; leaving it turns changed names into `Escaped`.
 """
 
 from __future__ import annotations

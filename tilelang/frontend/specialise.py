@@ -1,10 +1,8 @@
 """Which values a kernel's parameters take in the editor, and the tile program under them.
 
 In this order: a choice made in the editor, a comment `# tilelang: specialize(block_M=128)` at the kernel,
-calls in the
-file and autotune configurations, defaults. Sizes (`T.const`, `T.dynamic`) stay symbolic unless the choice
-or the
-comment names them. Parameters without a value are Unknown and listed in `program.missing`.
+calls in the file and autotune configurations, defaults. Sizes (`T.const`, `T.dynamic`) stay symbolic unless
+the choice or the comment names them. Parameters without a value are Unknown and listed in `program.missing`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The static environment: names of a module's own source, modelled modules, sources of the workspace.
 
-Nothing of the user's is imported or executed: a call that is neither of the language, nor interpreted,
-nor one of the
-pure functions listed in `modelled_modules` is Unknown.
+Nothing of the user's is imported or executed: a call that is neither of the language, nor interpreted, nor
+one of the pure functions listed in `modelled_modules` is Unknown.
 """
 
 from __future__ import annotations

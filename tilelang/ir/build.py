@@ -1,10 +1,10 @@
 """Tile program -> TIRX function with `tl.*` calls: what is lowered, hashed and printed.
 
 In:  a complete TileProgram without problems of error level.
-Out: a PrimFunc whose parameters are the buffers and scalars in order. Launches are `AttrStmt(kind "tl.launch")`-free:
-     block variables are bound by `thread_extent` attributes `blockIdx.x/y/z`, threads by `threadIdx.x/y/z`; loops carry
-     `tl.kind` and their annotations; allocations are AllocBuffer, views DeclBuffer; attributes of the program (block
-     swizzle) are attributes of the function.
+Out: a PrimFunc whose parameters are the buffers and scalars in order. Block variables are bound by
+     `thread_extent` attributes `blockIdx.x/y/z`, threads by `threadIdx.x/y/z`; loops carry `tl.kind` and
+     their annotations; allocations are AllocBuffer, views DeclBuffer; attributes of the program (block swizzle) are
+     attributes of the function.
 Not: any decision. Nothing is simplified, placed or lowered here.
 """
 
@@ -33,7 +33,8 @@ from tilelang.ir.tile_program import (
 )
 
 LOOP_KIND = "tl.kind"  # annotation: Parallel, Pipelined, serial, unroll, vectorized
-OUTPUTS = "tl.outputs"  # attribute of the function: indices of the parameters that the runtime allocates and returns
+# Attribute of the function: indices of the parameters that the runtime allocates and returns.
+OUTPUTS = "tl.outputs"
 _TVM_KIND = {
     "Parallel": X.ForKind.PARALLEL,
     "vectorized": X.ForKind.VECTORIZED,

@@ -1,7 +1,7 @@
 """Our own TIRX operations: their names, in one place, and their registration with TVM.
 
-`tl.<op>` with lower-case op are tile operations over regions (one file each in `ops/`). `tl.<target>.<name>` are
-instructions that a target's lowering puts in their place and its emission prints.
+`tl.<op>` with lower-case op are tile operations over regions (one file each in `ops/`). `tl.<target>.<name>`
+are instructions that a target's lowering puts in their place and its emission prints.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def call(
     dtype: str = "void",
     span: Span | ir.Span | None = None,
 ) -> ir.Call:
-    """A call of one of our operations. Attribute values are bool, int, float or str; None values are left out."""
+    """A call of one of our operations. Attribute values are bool, int, float or str; None is left out."""
     kept = {k: v for k, v in (attrs or {}).items() if v is not None}
     at = to_tvm(span) if isinstance(span, Span) else span
     return ir.Call(op(name), args, attrs=kept, ret_ty=dtype, span=at)

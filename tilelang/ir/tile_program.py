@@ -1,7 +1,7 @@
 """The tile program: what a kernel's body means, as records with spans, before anything is lowered.
 
-The frontend makes it, rules and hovers read it, `ir.build` turns it into a TIRX function. Values inside may be
-`Unknown`; then rules stay silent and no function is built.
+The frontend makes it, rules and hovers read it, `ir.build` turns it into a TIRX function. Values inside may
+be `Unknown`; then rules stay silent and no function is built.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Context:
 
 @dataclass(eq=False)
 class OpRecord:
-    """One tile operation as written. Keys of `operands` are the parameter names of its declaration in `language`."""
+    """One tile operation as written. Keys of `operands` are the parameter names of its declaration."""
 
     op: str  # "copy", "gemm", "fill", "reduce", ... : the file in `ops/`
     span: Span  # the whole call

@@ -1,7 +1,7 @@
 """What the frontend computes with: sizes and scalars, buffers and regions, and what it could not find out.
 
-A scalar is a Python number, a TIRX expression, or `Unknown`. An `Unknown` operand makes the result `Unknown` and never
-causes a follow-up problem.
+A scalar is a Python number, a TIRX expression, or `Unknown`. An `Unknown` operand makes the result `Unknown`
+and never causes a follow-up problem.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Buffer:
     """A tensor argument, an output, an allocated tile or a scalar variable (`local.var`, shape `(1,)`).
 
     `span` is the allocation call or the annotation, `name_span` the name that is bound. `view_of` is set for
-    `T.reshape` and `T.view`: same storage as that buffer. Two buffers are equal only if they are the same object.
+    `T.reshape` and `T.view`: same storage as that buffer. Two buffers are equal only if they are one object.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Buffer:
 
     @property
     def var(self) -> ir.Var:
-        """The TIRX buffer variable that stands for this buffer; made once. Raises ValueError if not `known`."""
+        """The TIRX variable that stands for this buffer; made once. Raises ValueError if not `known`."""
         if self._var is None:
             if not self.known:
                 raise ValueError(f"{self.name} has no known shape or dtype")

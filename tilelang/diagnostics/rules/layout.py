@@ -54,18 +54,18 @@ FRAGMENT_LAYOUT = Rule(
     "layout",
     Severity.ERROR,
     "all uses of a fragment must agree on which thread holds which element",
-    "no distribution of {buffer} over the threads puts every element this statement touches into the thread that "
-    "needs it: go through a shared tile (T.alloc_shared, T.copy)",
+    "no distribution of {buffer} over the threads puts every element this statement touches into the thread "
+    "that needs it: go through a shared tile (T.alloc_shared, T.copy)",
     by_lowering=True,
 )
 FRAGMENT_LAYOUT_CONFLICT = replace(
     FRAGMENT_LAYOUT,
-    message="{buffer} and {other} are distributed over the threads in different ways, so this statement would need "
-    "elements of other threads: copy one of them through a shared tile (T.alloc_shared, T.copy), or give "
+    message="{buffer} and {other} are distributed over the threads in different ways, so this statement would "
+    "need elements of other threads: copy one of them through a shared tile (T.alloc_shared, T.copy), or give "
     "the operations that pin them the same policy and shape",
 )
 FRAGMENT_PINNED_TWICE = replace(
     FRAGMENT_LAYOUT,
-    message="{buffer} would need two distributions over the threads: one for {first}, another for {second} here; "
-    "copy it into a fragment of its own for one of them, or use the same policy for both",
+    message="{buffer} would need two distributions over the threads: one for {first}, another for {second} "
+    "here; copy it into a fragment of its own for one of them, or use the same policy for both",
 )
