@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from tests.cuda.kernels import random, run_text
+from tests.cuda.kernels import lower_text, random, run_text
 from tests.cuda.test_emulated import close
 from tests.emulator.memory import poison
+from tilelang.diagnostics.error import KernelError
 
 
 def test_a_barrier_stands_between_a_write_and_a_read_through_a_view(rng: np.random.Generator) -> None:
@@ -81,3 +83,21 @@ def product(A, B):
     c = poison((64, 64), "float32")
     run_text(text, {"A": a, "B": b, "C": c})
     close(c, a.reshape(64, 32).astype(np.float32) @ b.astype(np.float32), 1e-4)
+
+
+def test_a_view_of_a_fragment_is_refused_in_words() -> None:
+    text = """
+@tilelang.jit
+def flat(A):
+    A: T.Tensor((64, 64), "float32")
+    B = T.empty((4096,), "float32")
+    with T.Kernel(1, threads=128):
+        part = T.alloc_fragment((64, 64), "float32")
+        line = T.reshape(part, (4096,))
+        T.copy(A, part)
+        for i in T.Parallel(4096):
+            B[i] = line[i]
+    return B
+"""
+    with pytest.raises(KernelError, match="line is a view of a fragment"):
+        lower_text(text)

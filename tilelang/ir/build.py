@@ -3,8 +3,8 @@
 In:  a complete TileProgram without problems of error level.
 Out: a PrimFunc whose parameters are the buffers and scalars in order. Block variables are bound by
      `thread_extent` attributes `blockIdx.x/y/z`, threads by `threadIdx.x/y/z`; loops carry `tl.kind` and
-     their annotations; allocations are AllocBuffer, views DeclBuffer; attributes of the program (block swizzle) are
-     attributes of the function.
+     their annotations; allocations are AllocBuffer, views DeclBuffer; attributes of the program (block
+     swizzle) are attributes of the function.
 Not: any decision. Nothing is simplified, placed or lowered here.
 """
 

@@ -158,6 +158,9 @@ class _Inference:
     # Collecting
 
     def _collect(self, stmt: Any, outer: dict[int, int]) -> None:
+        if isinstance(stmt, X.DeclBuffer) and stmt.buffer.scope() == FRAGMENT:
+            span, name = from_tvm(stmt.span) or _nowhere(), str(stmt.buffer.name)
+            raise KernelError([rules.FRAGMENT_VIEW.at(span, buffer=name, target=self._target)])
         if isinstance(stmt, X.AllocBuffer | X.DeclBuffer):
             self._allocation(stmt.buffer)
         elif loop_kind(stmt) == "Parallel":
