@@ -71,6 +71,6 @@ FRAGMENT_PINNED_TWICE = replace(
 )
 FRAGMENT_VIEW = replace(
     FRAGMENT_LAYOUT,
-    message="{buffer} is a view of a fragment, which {target} spreads over the threads in its own shape: copy "
-    "it into a shared tile (T.alloc_shared, T.copy) and reshape that",
+    message="{buffer} is a view of a fragment, which {target} spreads over the threads in its own shape: "
+    "copy it into a shared tile (T.alloc_shared, T.copy) and reshape that",
 )
