@@ -1,4 +1,4 @@
-"""Forms that the examples do not show, against torch on both devices: operands, policies, stages, attention."""
+"""Forms that the examples do not show, against torch on both devices: operands, stages, attention, rounding."""
 
 import pytest
 import torch
@@ -182,3 +182,20 @@ def test_attention(device, causal, length, stages):
         )
     expected = torch.einsum("hqk,khd->qhd", scores.softmax(-1), v.double())
     torch.testing.assert_close(found.double(), expected, rtol=5e-3, atol=5e-3)
+
+
+@tilelang.jit
+def rounding(A):
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    B = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:
+        for i in T.Parallel(128):
+            B[bx * 128 + i] = (A[bx * 128 + i] + 1e8) - 1e8 + A[bx * 128 + i] * 0
+    return B
+
+
+def test_floats_are_no_reals(device):
+    """What algebra would simplify away: a sum that rounds, and zero times infinity or NaN."""
+    a = torch.tensor([1.25, -3.0, float("inf"), float("nan")] * 50, device=device)
+    torch.testing.assert_close(compiled_for(rounding, device)(a), (a + 1e8) - 1e8 + a * 0, equal_nan=True)

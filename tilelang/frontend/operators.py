@@ -64,6 +64,7 @@ SYMBOLS: dict[type, str] = {
     ast.BitXor: "^",
     ast.MatMult: "@",
 }
+_FLOAT_NODES = {ast.Add: X.Add, ast.Sub: X.Sub, ast.Mult: X.Mul}
 _COMPARE = {ast.Eq: X.EQ, ast.NotEq: X.NE, ast.Lt: X.LT, ast.LtE: X.LE, ast.Gt: X.GT, ast.GtE: X.GE}
 
 
@@ -191,6 +192,9 @@ def binary(kind: type[ast.operator], a: Any, b: Any) -> Any:
         a, b, dtype = match(a, b)
         if dtype == "bool":
             a, b = cast("int32", a), cast("int32", b)
+        if is_float(dtype) and not (isinstance(a, X.FloatImm) and isinstance(b, X.FloatImm)):
+            # TVM's operators fold `x * 0` and `x + 0`, which infinities, NaN and -0 make wrong.
+            return _FLOAT_NODES[kind](a, b)
         return fold(PYTHON_BINARY[kind](a, b))
     if kind is ast.MatMult:
         raise TypeError("it has no meaning on elements; use T.gemm on tiles")

@@ -16,6 +16,7 @@ from typing import Any
 from tvm import ir, sym
 from tvm import tirx as X
 
+from tilelang.ir.simplify import simplify
 from tilelang.layout.shared import SharedLayout
 from tilelang.passes.plan_shared import layout_of
 from tilelang.passes.walk import constant, index, map_operands, remake
@@ -63,9 +64,7 @@ class _Flatten:
         if scope.startswith("shared"):
             total: Any = layout_of(buffer, self._shared).elements
         else:
-            total = index(1)
-            for n in buffer.shape:
-                total = total * n
+            total = _product(buffer.shape)
             if buffer.strides:  # the last element's offset plus one
                 total = index(1)
                 for n, s in zip(buffer.shape, buffer.strides, strict=True):
@@ -80,7 +79,7 @@ class _Flatten:
         lanes = None
         if isinstance(last, X.Ramp):
             indices, lanes = [*indices[:-1], last.base], int(last.lanes)
-        value = self._analyzer.simplify(index(self._scalar_offset(buffer, list(indices))))
+        value = simplify(self._analyzer, index(self._scalar_offset(buffer, list(indices))))
         return value if lanes is None else X.Ramp(value, index(1), lanes)
 
     def _scalar_offset(self, buffer: ir.Var, indices: list[Any]) -> Any:
@@ -136,9 +135,16 @@ class _Flatten:
 
 
 def _row_strides(shape: Sequence[Any]) -> list[Any]:
-    strides: list[Any] = []
-    step: Any = index(1)
-    for n in reversed(list(shape)):
-        strides.insert(0, step)
-        step = index(constant(step) * constant(n)) if None not in (constant(step), constant(n)) else step * n
-    return strides
+    return [_product(shape[k + 1 :]) for k in range(len(shape))]
+
+
+def _product(sizes: Sequence[Any]) -> Any:
+    """The product of extents: an int64 where constants leave int32, as a tensor past 2 GiB does."""
+    total: Any = index(1)
+    for n in reversed(list(sizes)):
+        a, b = constant(total), constant(n)
+        if a is None or b is None:
+            total = total * n
+        else:
+            total = X.const(a * b, "int32" if a * b < 1 << 31 else "int64")
+    return total

@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import ir, sym
 from tvm import tirx as X
 
+from tilelang.ir.simplify import simplify
 from tilelang.passes.walk import constant, index, is_choice, map_operands, remake
 
 _POSITIVE = sym.ConstIntBound(1, sym.ConstIntBound.POS_INF)
@@ -40,7 +41,7 @@ def missing_bounds(buffer: ir.Var, indices: Sequence[Any], analyzer: sym.Analyze
         if not analyzer.can_prove(X.GE(i, index(0))):
             found.append(X.GE(i, index(0)))
         if not analyzer.can_prove(X.LT(i, n)):
-            found.append(X.LT(analyzer.simplify(i), n))
+            found.append(X.LT(simplify(analyzer, i), n))
     return found
 
 

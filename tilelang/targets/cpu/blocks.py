@@ -18,6 +18,7 @@ from tvm import ir, sym
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
+from tilelang.ir.simplify import simplify
 from tilelang.ir.spans import from_tvm
 from tilelang.ir.tile_ops import seq
 from tilelang.ir.values import as_int
@@ -148,7 +149,7 @@ class BlockLowering:
         self._nest = _Nest(holds=[c is not None for c in corners])
         bare = self._plain_loop(loop)
         self._nest = None
-        condition = self._analyzer.simplify(_all(tests))
+        condition = simplify(self._analyzer, _all(tests))
         if as_int(condition) == 0:  # no block is whole
             return guarded
         return X.IfThenElse(condition, bare, guarded, loop.span)

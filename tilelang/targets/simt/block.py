@@ -12,6 +12,7 @@ from tvm import ir, sym
 from tvm import tirx as X
 
 from tilelang.arch.target import Target
+from tilelang.ir.simplify import simplify
 from tilelang.layout.fragment import Fragment
 from tilelang.passes.infer_layouts import LayoutMap
 from tilelang.passes.parallel_loop import VectorWidths
@@ -63,7 +64,7 @@ class Block:
         self.analyzer.bind(var, ir.Range.from_min_extent(index(0), index(extent)), True)
 
     def simplify(self, value: Any) -> Any:
-        return self.analyzer.simplify(value) if isinstance(value, ir.Expr) else index(value)
+        return simplify(self.analyzer, value) if isinstance(value, ir.Expr) else index(value)
 
     def note_instruction(self, span: Any, text: str) -> None:
         """Remember which instruction a Python line became, for hovers."""
