@@ -1,6 +1,6 @@
 """The demo behind `make demo`: drives the real language server over stdio, as an editor does.
 
-Opens `examples/quickstart.py` and a copy with one mistake in it; shows the diagnostics as source excerpts, one
+Opens `examples/quickstart.py` and a copy with a mistake in it; shows the diagnostics as source excerpts, one
 hover, the head of the generated CUDA, and "run & assert vs torch" (on the CPU where there is no GPU).
 """
 

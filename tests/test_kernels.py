@@ -1,4 +1,4 @@
-"""Forms that the examples do not show, against torch on both devices: operands, stages, attention, rounding."""
+"""Forms that the examples do not show, against torch on both devices: operands, stages, attention."""
 
 import pytest
 import torch

@@ -7,6 +7,7 @@ from tvm import tirx as X
 from tilelang.diagnostics.span import Span
 from tilelang.ir.build import build_prim_func
 from tilelang.ir.spans import to_tvm
+from tilelang.ir.tile_ops import region
 from tilelang.ir.tile_program import (
     Alloc,
     Context,
@@ -14,8 +15,8 @@ from tilelang.ir.tile_program import (
     For,
     Launch,
     Loop,
-    OpRecord,
     Operand,
+    OpRecord,
     Param,
     Store,
     TileProgram,
@@ -24,7 +25,6 @@ from tilelang.ir.values import Buffer, Index, Region
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
-from tilelang.ir.tile_ops import region
 
 
 def at(line: int) -> Span:
