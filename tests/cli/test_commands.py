@@ -61,6 +61,20 @@ def test_check_shows_the_source_the_place_and_a_summary(capsys, wrong: Path):
     assert lines[-1] == "1 error in 1 file"
 
 
+def test_check_finds_what_only_lowering_finds(capsys, tmp_path: Path):
+    file = tmp_path / "layout.py"
+    odd = GEMM.replace(
+        "        T.copy(C_local, C[",
+        "        for i, j in T.Parallel(block_M, block_N):\n"
+        "            C_local[i, j] = T.max(C_local[i, j ^ 2], 0)\n"
+        "        T.copy(C_local, C[",
+    )
+    file.write_text(odd, encoding="utf-8")
+    status, printed, _ = run(capsys, "check", file)
+    assert status == 1 and "fragment-layout" in printed
+    assert run(capsys, "check", file, "--target", "cpu")[0] == 0
+
+
 def test_check_as_json(capsys, wrong: Path):
     status, out, _ = run(capsys, "check", wrong, "--format", "json")
     (found,) = json.loads(out)

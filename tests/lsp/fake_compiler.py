@@ -3,8 +3,8 @@
 Everything about the language is tested with the real compiler; this one does what that must never do.
 A kernel is a decorated function. Calls in it steer the analysis: `T.wrong()` gives an error there, `T.boom()`
 raises in the compiler, `T.crash()` ends the process, `T.hang()` never returns, `T.slow()` takes a while.
-`T.copy` gets its instruction from the details, where `T.wrong_below()` gives an error, `T.boom_below()` raises, `T.crash_below()` ends the
-process, `T.hang_below()` never returns.
+`T.copy` gets its instruction from the details, where `T.boom_below()` raises, `T.crash_below()` ends the
+process, `T.hang_below()` never returns, `T.wrong_below()` gives an error.
 """
 
 from __future__ import annotations

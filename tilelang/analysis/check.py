@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tilelang.analysis import (
@@ -46,6 +46,8 @@ from tilelang.ops.registry import TILE_OPS
 
 _LOG = logging.getLogger(__name__)
 
+ReportKernel = Callable[[StaticModule, KernelSource, Target], KernelReport]
+
 CHECKS: tuple[Check, ...] = (
     thread_count.check,
     cpu_thread_code.check,
@@ -67,15 +69,22 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def check_source(path: str, text: str, target: str | Target) -> FileReport:
-    """All kernels of a file, and what is wrong outside them. Nothing of the file is imported or executed."""
+def check_source(
+    path: str, text: str, target: str | Target, report: ReportKernel | None = None
+) -> FileReport:
+    """All kernels of a file, and what is wrong outside them. Nothing of the file is imported or executed.
+
+    report: what makes the report of one kernel; `check_kernel` by default, `jit.details.detailed_report` to
+    lower the kernels too.
+    """
+    report = report or check_kernel
     module = StaticModule(path, text)
     target = parse_target(target)
     kernels: list[KernelReport] = []
     failed: list[Problem] = []
     for kernel in module.kernels:
         try:
-            kernels.append(check_kernel(module, kernel, target))
+            kernels.append(report(module, kernel, target))
         except Exception as error:  # noqa: BLE001 - the other kernels of the file still get their answer
             failed.append(_internal_error(kernel.name_span, f"of {kernel.qualified_name}", error))
     unsure = [(k.span.line, k.span.end_line) for k in module.kernels]

@@ -65,8 +65,9 @@ def _check(file: Path, target: Target | None, texts: dict[str, list[str]]) -> li
     if "tilelang" not in text:
         return []  # no kernel without an import of the language; most files of a folder end here
     from tilelang.analysis.check import check_source
+    from tilelang.jit.details import detailed_report
 
-    report = check_source(str(file), text, config.target.name)
+    report = check_source(str(file), text, config.target.name, detailed_report)
     return [p for p in report.all_problems() if config.wants(p)]
 
 

@@ -126,7 +126,7 @@ def _lower_program(program: TileProgram, target: Target, text: str) -> LoweredKe
     except KernelError as error:
         return list(error.problems)
     except Exception:  # noqa: BLE001 - a bug of lowering is told where code is asked for, not while typing
-        _LOG.warning("%s cannot be lowered for %s", program.qualified_name, target, exc_info=True)
+        _LOG.info("%s cannot be lowered for %s", program.qualified_name, target, exc_info=True)
         return None
 
 
