@@ -86,6 +86,9 @@ class _Flatten:
         if buffer.scope().startswith("shared"):
             return layout_of(buffer, self._shared).offset(indices)
         strides = list(buffer.strides) or _row_strides(buffer.shape)
+        if _is_large(buffer.shape, strides):
+            # The product of two constants would wrap in int32.
+            indices = [i.astype("int64") if hasattr(i, "astype") else X.const(i, "int64") for i in indices]
         total: Any = index(0)
         for i, s in zip(indices, strides, strict=True):
             total = total + (i if constant(s) == 1 else i * s)
@@ -132,6 +135,12 @@ class _Flatten:
         if isinstance(expr, ir.Var) and X.is_buffer_var(expr):
             return self.flat(expr)
         return map_operands(expr, self.expression)
+
+
+def _is_large(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
+    """Whether offsets into a tensor of constant extents can leave int32."""
+    ends = [(constant(n), constant(s)) for n, s in zip(shape, strides, strict=True)]
+    return sum((n - 1) * s for n, s in ends if n is not None and s is not None) >= 1 << 31
 
 
 def _row_strides(shape: Sequence[Any]) -> list[Any]:
