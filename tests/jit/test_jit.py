@@ -51,6 +51,17 @@ def test_an_eager_kernel_is_compiled_once_per_sizes_and_values():
     torch.testing.assert_close(first(a), a * 2)
 
 
+def test_a_changed_default_target_is_seen_by_the_next_call(monkeypatch):
+    a = torch.randn(33)
+    scale(a)
+    torch.testing.assert_close(scale(a), a * 2)
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "metal")
+    with pytest.raises(Exception, match="metal"):
+        scale(a)
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "cpu")
+    torch.testing.assert_close(scale(a), a * 2)
+
+
 def test_an_equal_value_of_another_type_is_another_kernel():
     assert freeze((1, "a")) != freeze((1.0, "a"))
     assert freeze([1, {"a": 2}]) == freeze([1, {"a": 2}])

@@ -24,7 +24,7 @@ from tilelang.frontend.live import (
 from tilelang.ir.tile_program import TileProgram
 from tilelang.jit.compiling import compile_func, compile_program, prim_func_of, raise_errors
 from tilelang.jit.kernel import JITKernel
-from tilelang.jit.options import CompileOptions
+from tilelang.jit.options import CompileOptions, default_target_stamp
 from tilelang.language.functions import PrimFunc
 from tilelang.language.surroundings import keep_surroundings
 from tilelang.language.values import OutsideKernelError
@@ -156,16 +156,16 @@ class _Eager:
         self._quick: dict[Any, JITKernel] = {}
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not kwargs:
-            quick = self._quick_key(args)
-            kernel = self._quick.get(quick) if quick is not None else None
+        quick = self._quick_key(args) if not kwargs else None
+        if quick is not None:
+            kernel = self._quick.get(quick)
             if kernel is not None:
                 return kernel(*args[: len(self._runtime or ())])
         values = self._bind(args, kwargs, partial=False)
         kernel = self._kernel(values, {})
         inputs = [values[name] for name in self._runtime or ()]
         result = kernel(*inputs)
-        if not kwargs and quick is not None and self._leads():
+        if quick is not None and self._leads():
             self._quick[quick] = kernel
         return result
 
@@ -257,10 +257,14 @@ class _Eager:
         return tuple(self._signature.parameters)[: len(runtime)] == runtime
 
     def _quick_key(self, args: tuple[Any, ...]) -> Any:
-        """Shapes, strides, dtypes and devices of tensors, values of the rest; None if one cannot be a key."""
+        """Shapes, strides, dtypes and devices of tensors, values of the rest, and the target; None if one
+        cannot be a key.
+        """
+        target = self._options.target
         try:
-            key = tuple(
-                (a.shape, a.stride(), a.dtype, a.device) if is_torch(a) else (type(a), a) for a in args
+            key = (
+                default_target_stamp() if target is None else target,
+                *((a.shape, a.stride(), a.dtype, a.device) if is_torch(a) else (type(a), a) for a in args),
             )
             hash(key)
         except TypeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -84,6 +85,15 @@ def default_target() -> Target:
         major, minor = torch.cuda.get_device_capability()
         return Target("cuda", f"sm_{major}{minor}")
     return parse_target("cpu")
+
+
+def default_target_stamp() -> tuple[str | None, int | None]:
+    """Changes whenever `default_target` could: a call asks it each time, where asking for the target itself
+    would cost more than the launch.
+    """
+    torch = sys.modules.get("torch")
+    on_gpu = torch is not None and torch.cuda.is_initialized()
+    return os.environ.get("TILELANG_DEFAULT_TARGET"), torch.cuda.current_device() if on_gpu else None
 
 
 def _key(name: Any) -> str:
