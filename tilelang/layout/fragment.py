@@ -316,7 +316,7 @@ def partition_rows(shape: tuple[int, ...], threads: int, vector: int = 1) -> Fra
         while across < vectors and left % (across * 2) == 0:
             across *= 2
         rest = -(-vectors // across)
-        digits += [(width, "register"), (across, "thread"), (rest, "register")]
+        digits.extend([(width, "register"), (across, "thread"), (rest, "register")])
         padded.insert(0, width * across * rest)
         left //= across
     return _build(shape, tuple(padded), digits, Replica(left, threads // left))

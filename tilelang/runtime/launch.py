@@ -49,18 +49,18 @@ class LoadedKernel:
         known = self._check(args)
         results = [make() for make in known.make]
         if known.blocks:
-            if self._function is None:
-                self.load()
+            function = self._function if self._function is not None else self.load()
             values = [results[i] if is_output else args[i] for is_output, i in self._order]
-            self._function.launch(values, known.sizes, known.bound)
+            function.launch(values, known.sizes, known.bound)
         if len(results) == 1:
             return results[0]
         return tuple(results) if results else None
 
-    def load(self) -> None:
-        """Load the device function now; a call does it by itself."""
+    def load(self) -> Any:
+        """Load the device function now and return it; a call does it by itself."""
         if self._function is None:
             self._function = _load(self.artifact)
+        return self._function
 
     def _check(self, args: tuple[Any, ...]) -> _Known:
         try:

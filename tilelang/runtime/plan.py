@@ -64,7 +64,7 @@ class LaunchPlan:
         """Rebuild from `to_json`. Raises ValueError for another PLAN_VERSION."""
         if data.get("version") != PLAN_VERSION:
             raise ValueError(f"launch plan of version {data.get('version')}, expected {PLAN_VERSION}")
-        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
         fields["params"] = tuple(_param(p) for p in data["params"])
         return LaunchPlan(**fields)
 
