@@ -59,7 +59,7 @@ def storages(body: Any) -> dict[int, int]:
     for stmt in walk(body):
         if isinstance(stmt, X.DeclBuffer):
             for base in variables(stmt.data):
-                handle = base.__chandle__()
+                handle: int = base.__chandle__()
                 found[stmt.buffer.__chandle__()] = found.get(handle, handle)
     return found
 

@@ -36,7 +36,8 @@ def missing_bounds(buffer: ir.Var, indices: Sequence[Any], analyzer: sym.Analyze
     """
     found = []
     for i, n in zip(indices, buffer.shape, strict=True):
-        if constant(i) is not None and constant(n) is not None and 0 <= constant(i) < constant(n):
+        at, extent = constant(i), constant(n)
+        if at is not None and extent is not None and 0 <= at < extent:
             continue
         if not analyzer.can_prove(X.GE(i, index(0))):
             found.append(X.GE(i, index(0)))

@@ -105,7 +105,7 @@ class _Sync:
 
     def _storage(self, buffer: ir.Var) -> int:
         """The handle of the buffer, of its base where it is a view."""
-        handle = buffer.__chandle__()
+        handle: int = buffer.__chandle__()
         return self._storages.get(handle, handle)
 
     def statement(self, stmt: Any, pending: _Pending) -> tuple[Any, _Pending]:
@@ -177,8 +177,8 @@ class _Sync:
 
     def _owners(self, element: Any, buffer: ir.Var, loops: Mapping[int, int]) -> np.ndarray | None:
         """Element of `buffer` -> the thread that touches it, conditions ignored."""
-        shape = [constant(n) for n in buffer.shape]
-        if None in shape or isinstance(element, ir.TensorRegion):
+        shape = [n for n in map(constant, buffer.shape) if n is not None]
+        if len(shape) < len(buffer.shape) or isinstance(element, ir.TensorRegion):
             return None
         extents = {**self._threads, **loops}
         axes = np.meshgrid(*(np.arange(n) for n in extents.values()), indexing="ij", sparse=True)

@@ -128,7 +128,8 @@ class VectorWidths:
         steps: list[Any] = []
         step: Any = 1
         for n in reversed(buffer.shape[1:]):
-            step = n * step if constant(n) is None or constant(step) is None else constant(n) * constant(step)
+            extent, known = constant(n), constant(step)
+            step = n * step if extent is None or known is None else extent * known
             steps.insert(0, step)
         return steps
 
