@@ -51,21 +51,32 @@ def read_name(run: Run, node: ast.Name) -> Any:
                 break
             if region.kind == "loop":
                 region.reads.setdefault(key, run.span(node))
-    if isinstance(value, DynamicSize | SizeExpression) and run.signature.node_scope is not None:
-        value = symbolic_size(run, value)
+    if isinstance(value, DynamicSize | SizeExpression):
+        return _size(run, value)
     if isinstance(value, Buffer):
         span = run.span(node)
         run.uses.setdefault((span, id(value)), value)
         return value
     if isinstance(value, ir.Var):
-        run.used_names.add(str(value.name))
-    elif isinstance(value, Escaped):
+        return _used(run, value)
+    if isinstance(value, Escaped):
         scope.names[name] = _escaped(run, node, value)
         return scope.names[name]
-    elif isinstance(value, Missing):
+    if isinstance(value, Missing):
         scope.names[name] = _unassigned(run, node, name, value.bound_at)
         return scope.names[name]
     return value
+
+
+def _size(run: Run, size: DynamicSize | SizeExpression) -> Any:
+    """A run-time size: a symbol inside the kernel, itself while there is no signature to solve it from."""
+    value = symbolic_size(run, size) if run.signature.node_scope is not None else size
+    return _used(run, value) if isinstance(value, ir.Var) else value
+
+
+def _used(run: Run, variable: ir.Var) -> ir.Var:
+    run.used_names.add(str(variable.name))
+    return variable
 
 
 def _unbound(run: Run, node: ast.Name, name: str) -> Any:

@@ -179,12 +179,13 @@ class _KernelPrinter:
         by_name = {str(p.name): p for p in self.func.params}
         if self._arguments is not None:
             free = {str(v.name): v for v in free_sizes(self.func)}
-            params = [by_name.get(name, free.get(name)) for name in self._arguments]
-            if None in params:
-                missing = self._arguments[params.index(None)]
+            known = {**free, **by_name}
+            missing = next((name for name in self._arguments if name not in known), None)
+            if missing is not None:
                 raise EmitError(
                     f"{self.name} takes {missing}, which is neither a parameter nor a size of one"
                 )
+            params = [known[name] for name in self._arguments]
         else:
             params = [*self.func.params, *free_sizes(self.func)]
         for p in params:

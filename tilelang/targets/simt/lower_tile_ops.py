@@ -215,12 +215,13 @@ def _thread_dependent(body: Any) -> set[int]:
     while grown:
         grown = False
         for stmt in walk(body):
-            target = None
             if isinstance(stmt, X.BufferStore) and stmt.buffer.scope() in ("local", "local.var"):
                 target, sources = stmt.buffer, [stmt.value, *stmt.indices]
             elif isinstance(stmt, X.Bind):
                 target, sources = stmt.var, [stmt.value]
-            if target is None or target.__chandle__() in found:
+            else:
+                continue
+            if target.__chandle__() in found:
                 continue
             if any(uses(s, found) for s in sources):
                 found.add(target.__chandle__())
