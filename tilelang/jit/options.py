@@ -92,8 +92,8 @@ def default_target_stamp() -> tuple[str | None, int | None]:
     would cost more than the launch.
     """
     torch = sys.modules.get("torch")
-    on_gpu = torch is not None and torch.cuda.is_initialized()
-    return os.environ.get("TILELANG_DEFAULT_TARGET"), torch.cuda.current_device() if on_gpu else None
+    device = torch.cuda.current_device() if torch is not None and torch.cuda.is_initialized() else None
+    return os.environ.get("TILELANG_DEFAULT_TARGET"), device
 
 
 def _key(name: Any) -> str:
