@@ -306,6 +306,18 @@ def test_every_rule_is_raised_somewhere():
     assert raised == set(RULES), f"never raised: {sorted(set(RULES) - raised)}"
 
 
+def test_problems_are_made_by_registered_rules_only():
+    """`Problem("name", ...)` with a name written out has no page to link to."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in [*python_files("tilelang"), *python_files("tilelang_lsp")]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Problem")
+        if node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value not in RULES
+    ]
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize("folder", ["docs/rules", "tests/diagnostics"])
 def test_every_rule_has_its_page_and_its_test(folder: str):
     missing = sorted(name for name in RULES if not (ROOT / folder / f"{name}.md").is_file())

@@ -210,10 +210,11 @@ def test_wrong_usage_is_status_2(capsys, arguments: list[str]):
     assert "usage: tilelang" in capsys.readouterr().err
 
 
-def test_explain_prints_the_page(capsys):
-    status, out, _ = run(capsys, "explain", "gemm-shape")
+@pytest.mark.parametrize("rule", ["gemm-shape", "run-mismatch", "run-failed", "analysis-failed"])
+def test_explain_prints_the_page(capsys, rule: str):
+    status, out, _ = run(capsys, "explain", rule)
     assert status == 0
-    assert out == (ROOT / "docs" / "rules" / "gemm-shape.md").read_text(encoding="utf-8")
+    assert out == (ROOT / "docs" / "rules" / f"{rule}.md").read_text(encoding="utf-8")
 
 
 def test_explain_lists_all_rules(capsys):

@@ -11,8 +11,9 @@ from tilelang.diagnostics.registry import RULES
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs" / "rules"
-# No module in a page can show these; tests/cli and tests/analysis hold them.
-NOT_IN_A_MODULE = {"unreadable-file", "internal-error"}
+# No module in a page can show these: the first is about the bytes of a file, the second and third about
+# failures of the compiler, the others about runs that the editor starts. Their test pages name their tests.
+NOT_IN_A_MODULE = {"unreadable-file", "internal-error", "analysis-failed", "run-mismatch", "run-failed"}
 
 
 def pages(folder: Path) -> list[Path]:

@@ -17,6 +17,7 @@ from tilelang.diagnostics.rules import (
     performance,
     python,
     resource,
+    run,
     scope,
     shape,
 )
@@ -34,6 +35,7 @@ _FAMILIES = (
     compat,
     files,
     internal,
+    run,
 )
 
 

@@ -20,6 +20,7 @@ Family = Literal[
     "performance",
     "compat",
     "internal",
+    "run",
 ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.rules.internal import ANALYSIS_FAILED
 from tilelang.diagnostics.span import Span
 from tilelang.facts.kernel_facts import KernelFacts
 from tilelang.facts.reports import KernelReport
@@ -160,13 +161,8 @@ def with_details(answer: FileAnswer, details: DetailsAnswer, wanted: Collection[
 
 
 def _failure(checked: CheckedKernel, path: str) -> Problem:
-    message = (
-        f"{checked.qualified_name} could not be analysed, its hovers and checks are missing: "
-        f"{checked.failure}. This is a bug in tilelang-lsp, not in your kernel."
-    )
-    return Problem(
-        "analysis-failed", Severity.INFO, message, Span(path, checked.line, 1, checked.line + 1, 1)
-    )
+    span = Span(path, checked.line, 1, checked.line + 1, 1)
+    return ANALYSIS_FAILED.at(span, kernel=checked.qualified_name, failure=checked.failure)
 
 
 def carry_problem(problem: Problem, carry: Carry) -> Problem:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tilelang.diagnostics.problem import Edit, Problem
+from tilelang.diagnostics.rules.internal import ANALYSIS_FAILED
 from tilelang.diagnostics.span import Span
 from tilelang_lsp.documents.edits import is_empty
 from tilelang_lsp.documents.line_index import LineIndex
@@ -14,7 +15,7 @@ from tilelang_lsp.ide.places import overlaps
 from tilelang_lsp.ide.run_report import RUN_RULES
 
 # Not findings about the code as written: there is nothing to silence.
-_NOT_IGNORABLE = {"syntax-error", "analysis-failed", *RUN_RULES}
+_NOT_IGNORABLE = {"syntax-error", ANALYSIS_FAILED.name, *RUN_RULES}
 _IGNORE = re.compile(r"#\s*tilelang:\s*ignore\[([^\]]*)\]")
 
 

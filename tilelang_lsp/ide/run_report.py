@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.run import RUN_FAILED, RUN_MISMATCH
 from tilelang.diagnostics.span import Span
 from tilelang.facts.reports import RunCase, RunResult
 
-RUN_RULES = ("run-mismatch", "run-failed")
+RUN_RULES = (RUN_MISMATCH.name, RUN_FAILED.name)
 
 
 def one_line(result: RunResult) -> str:
@@ -35,16 +36,22 @@ def run_problem(result: RunResult, kernel_span: Span) -> Problem | None:
     if result.passed:
         return None
     if result.error is not None:
-        span = result.error_span or kernel_span
-        return Problem("run-failed", Severity.ERROR, result.error, span)
+        return RUN_FAILED.at(result.error_span or kernel_span, error=result.error)
     case = _first_failed(result)
-    lines = [f"{result.kernel} differs from {result.reference} on {result.device}: {_mismatch(case)}"]
+    details = []
     passed = [c for c in result.cases if c.passed]
     if passed:
-        lines.append(f"It is right for {'; '.join(_case_sizes(c) for c in passed)}.")
+        details.append(f"\nIt is right for {'; '.join(_case_sizes(c) for c in passed)}.")
     if case.picture:
-        lines.append(case.picture)
-    return Problem("run-mismatch", Severity.ERROR, "\n".join(lines), kernel_span)
+        details.append("\n" + case.picture)
+    return RUN_MISMATCH.at(
+        kernel_span,
+        kernel=result.kernel,
+        reference=result.reference,
+        device=result.device,
+        mismatch=_mismatch(case),
+        details="".join(details),
+    )
 
 
 def _first_failed(result: RunResult) -> RunCase:

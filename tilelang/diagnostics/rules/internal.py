@@ -12,3 +12,12 @@ INTERNAL_ERROR = Rule(
     "A check of the compiler failed on this kernel; all others were made.",
     "the check {check} failed on this kernel and its findings are missing ({error}); please report this",
 )
+
+ANALYSIS_FAILED = Rule(
+    "analysis-failed",
+    "internal",
+    Severity.INFO,
+    "The editor's analysis of a kernel failed as a whole, so its hovers and checks are missing.",
+    "{kernel} could not be analysed, its hovers and checks are missing: {failure}. "
+    "This is a bug in tilelang-lsp, not in your kernel.",
+)
