@@ -117,8 +117,17 @@ def test_a_copy_that_cp_async_cannot_do_names_none():
     odd = text.replace("520", "521")
     facts = report_of(odd).facts
     assert ("K", "521") in facts.lowered_with
-    assert "cp.async" not in hover_at(odd, facts, "T.copy(A[", 2)
+    shown = hover_at(odd, facts, "T.copy(A[", 2)
+    assert "cp.async" not in shown and "2-byte loads" in shown
     assert "cp.async 16 bytes" in hover_at(odd, facts, "T.copy(B[", 2)
+
+
+def test_other_copies_say_how_wide_they_load_and_store():
+    text, facts = example("rms_norm")
+    assert "16-byte loads, 16-byte stores" in hover_at(text, facts, "T.copy(X", 2)
+    text, facts = example("quickstart")
+    lowered = hover_at(text, facts, "T.copy(C_local, C[", 2)
+    assert "4-byte stores" in lowered and "loads" not in lowered
 
 
 def test_fragments_no_gemm_touches_have_layout_and_registers():

@@ -27,8 +27,14 @@ from tilelang.ir.build import build_prim_func
 from tilelang.ir.tile_program import Do, TileProgram, walk
 from tilelang.ops.operands import dtype_bits
 from tilelang.ops.registry import TILE_OPS
+from tilelang.passes.accesses import accesses
+from tilelang.passes.parallel_loop import in_memory
+from tilelang.passes.walk import bits_of
+from tilelang.passes.walk import walk as statements
 from tilelang.targets import driver
 from tilelang.targets.lowered import LoweredKernel
+
+from tvm import tirx as X  # isort: skip
 
 _LOG = logging.getLogger(__name__)
 
@@ -178,14 +184,44 @@ def _instructions(
     on_line = Counter(op.span.line for op in facts.ops)
     traced = Counter(node.record.span for node in walk(program.body) if isinstance(node, Do))
 
+    moves = _moves(lowered)
+
     def put(op: OpFact) -> OpFact:
         made = lowered.instructions.get(op.span.line)
+        if made is None and op.op == "copy":
+            made = moves.get(op.span.line)
         certain = on_line[op.span.line] == 1 and traced[op.span] == 1
         if made is None or not certain or op.span.path != facts.span.path:
             return op
         return replace(op, instruction=_together(op.instruction, made))
 
     return put
+
+
+def _moves(lowered: LoweredKernel) -> dict[int, str]:
+    """Python line -> how wide its loads and stores are, `16-byte loads, 4-byte stores`, as they are emitted.
+
+    Lines that read or write several tiles, or with several widths, are left out.
+    """
+    if lowered.target.kind == "cpu":
+        return {}  # LLVM chooses
+    widths: dict[int, dict[str, set[tuple[int, int]]]] = {}
+    for stmt in statements(lowered.func.body):
+        if not isinstance(stmt, X.BufferStore | X.Bind) or stmt.span is None:
+            continue
+        for access in accesses(stmt):
+            if in_memory(access.buffer):
+                at = access.element.indices[0]
+                lanes = int(at.lanes) if isinstance(at, X.Ramp) else 1
+                width = (access.buffer.__chandle__(), lanes * bits_of(str(access.buffer.dtype)))
+                widths.setdefault(int(stmt.span.line), {}).setdefault(access.mode, set()).add(width)
+    found = {}
+    for line, modes in widths.items():
+        if all(len(w) == 1 and next(iter(w))[1] % 8 == 0 for w in modes.values()):
+            sizes = {mode: next(iter(w))[1] // 8 for mode, w in modes.items()}
+            words = (("read", "loads"), ("write", "stores"))
+            found[line] = ", ".join(f"{sizes[mode]}-byte {word}" for mode, word in words if mode in sizes)
+    return found
 
 
 def _together(known: str | None, made: str) -> str:
