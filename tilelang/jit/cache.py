@@ -30,22 +30,31 @@ from tilelang.jit.options import CompileOptions
 from tilelang.runtime.artifact import Artifact
 
 _log = logging.getLogger(__name__)
-_switch = {"enabled": True}
+
+
+@dataclasses.dataclass
+class CacheSwitch:
+    """Whether this process uses the disk cache."""
+
+    enabled: bool = True
+
+
+_SWITCH = CacheSwitch()  # of the process, as the two functions that turn it
 
 
 def enable_cache() -> None:
     """Use the disk cache (the default)."""
-    _switch["enabled"] = True
+    _SWITCH.enabled = True
 
 
 def disable_cache() -> None:
     """Neither read nor write the disk cache in this process."""
-    _switch["enabled"] = False
+    _SWITCH.enabled = False
 
 
 def is_enabled() -> bool:
     """Whether compiled kernels are looked for and kept on disk."""
-    return _switch["enabled"] and os.environ.get("TILELANG_DISABLE_CACHE", "0") != "1"
+    return _SWITCH.enabled and os.environ.get("TILELANG_DISABLE_CACHE", "0") != "1"
 
 
 def cache_dir() -> Path:

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from tilelang.profiler.bench import Backend, ReturnMode, do_bench
 from tilelang.profiler.supply import TensorSupplyType, inputs_for
+from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.plan import ScalarParam
 
-if TYPE_CHECKING:
-    from tilelang.jit.kernel import JITKernel
+
+class Kernel(Protocol):
+    """What is measured: a compiled kernel that can be called, whoever made it."""
+
+    @property
+    def artifact(self) -> Artifact:
+        """The compiled form; its plan says what inputs the kernel takes."""
+        ...
+
+    def __call__(self, *args: Any) -> Any:
+        """Launch on the inputs in call order."""
+        ...
 
 
 class Profiler:
     """What `kernel.get_profiler()` returns."""
 
-    def __init__(self, kernel: JITKernel, supply_type: TensorSupplyType = TensorSupplyType.Auto) -> None:
+    def __init__(self, kernel: Kernel, supply_type: TensorSupplyType = TensorSupplyType.Auto) -> None:
         self.kernel = kernel
         self.supply_type = supply_type
 
