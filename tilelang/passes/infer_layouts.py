@@ -25,9 +25,8 @@ from tvm import tirx as X
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules import layout as rules
-from tilelang.diagnostics.span import Span
 from tilelang.ir import tile_ops
-from tilelang.ir.spans import from_tvm
+from tilelang.ir.spans import from_tvm, place_of
 from tilelang.layout.fragment import (
     Fragment,
     partition,
@@ -159,7 +158,7 @@ class _Inference:
 
     def _collect(self, stmt: Any, outer: dict[int, int]) -> None:
         if isinstance(stmt, X.DeclBuffer) and stmt.buffer.scope() == FRAGMENT:
-            span, name = from_tvm(stmt.span) or _nowhere(), str(stmt.buffer.name)
+            span, name = place_of(stmt.span), str(stmt.buffer.name)
             raise KernelError([rules.FRAGMENT_VIEW.at(span, buffer=name, target=self._target)])
         if isinstance(stmt, X.AllocBuffer | X.DeclBuffer):
             self._allocation(stmt.buffer)
@@ -478,7 +477,7 @@ class _Inference:
         if other is not None and (at := from_tvm(self._cause[other.handle][1])) is not None:
             text = f"{other.buffer.name} gets its layout from {self._cause[other.handle][0]} here"
             related.append(Related(at, text))
-        span = from_tvm(site.span) or _nowhere()
+        span = place_of(site.span)
         if other is None:
             return rules.FRAGMENT_LAYOUT.at(span, related=tuple(related), buffer=name)
         return rules.FRAGMENT_LAYOUT_CONFLICT.at(
@@ -487,7 +486,7 @@ class _Inference:
 
     def _pinned_twice(self, handle: int, first: tuple[str, Any], second: tuple[str, Any]) -> Problem:
         name = str(self._buffers[handle].name)
-        at, earlier = from_tvm(second[1]) or _nowhere(), from_tvm(first[1]) or _nowhere()
+        at, earlier = place_of(second[1]), place_of(first[1])
         related = (Related(earlier, f"{first[0]} at line {earlier.line} needs one layout of {name}"),)
         return rules.FRAGMENT_PINNED_TWICE.at(
             at, related=related, buffer=name, first=f"{first[0]} at line {earlier.line}", second=second[0]
@@ -500,7 +499,7 @@ class _Inference:
                     (v, e) for v, e in zip(loop.vars, loop.extents, strict=True) if constant(e) is None
                 )
                 problem = rules.FRAGMENT_RUNTIME_LOOP.at(
-                    from_tvm(loop.span) or _nowhere(),
+                    place_of(loop.span),
                     buffer=str(access.buffer.name),
                     var=str(var.name),
                     size=str(extent),
@@ -513,7 +512,3 @@ def _register_vector(site: Site) -> int:
     """Lanes worth keeping together in registers: 16 bytes of the widest fragment."""
     bits = max((bits_of(str(u.buffer.dtype)) for u in site.uses), default=128)
     return max(1, 128 // bits)
-
-
-def _nowhere() -> Span:
-    return Span("<kernel>", 1, 1, 1, 1)

@@ -8,8 +8,7 @@ from tilelang.arch.tables import limits
 from tilelang.arch.target import Target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules import resource as rules
-from tilelang.diagnostics.span import Span
-from tilelang.ir.spans import from_tvm
+from tilelang.ir.spans import place_of
 from tilelang.passes.plan_shared import Arena
 
 
@@ -19,7 +18,7 @@ def check_shared(func: X.PrimFunc, arena: Arena, target: Target) -> None:
     if limit is None or arena.bytes <= limit:
         return
     parts = ", ".join(f"{name} {size} B" for name, size in arena.sizes)
-    span = from_tvm(func.span) or Span("<kernel>", 1, 1, 1, 1)
+    span = place_of(func.span)
     problem = rules.SHARED_MEMORY_BUDGET.at(
         span, total=f"{arena.bytes} B", target=target, limit=f"{limit} B", parts=parts
     )

@@ -7,8 +7,7 @@ from tilelang.arch.tables import choose_instruction
 from tilelang.arch.target import Target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules import resource as rules
-from tilelang.diagnostics.span import Span
-from tilelang.ir.spans import from_tvm
+from tilelang.ir.spans import place_of
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition
 from tilelang.ops.gemm import Gemm, plan_text
@@ -18,7 +17,7 @@ def share_gemm(gemm: Gemm, threads: int, target: Target) -> tuple[MatrixInstruct
     """The matrix instruction and the grid of warps. Raises KernelError where the target has neither."""
     m, n, k = gemm.shape
     operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
-    span = from_tvm(gemm.span) or Span("<kernel>", 1, 1, 1, 1)
+    span = place_of(gemm.span)
     found = choose_instruction(target, operand, result, k)
     if found is None:
         problem = rules.GEMM_INSTRUCTION.at(span, operand=operand, accumulator=result, k=k, target=target)

@@ -19,8 +19,7 @@ from tvm import tirx as X
 
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules import layout as rules
-from tilelang.diagnostics.span import Span
-from tilelang.ir.spans import from_tvm
+from tilelang.ir.spans import place_of
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
 from tilelang.passes.evaluate import NotEvaluable
@@ -46,7 +45,7 @@ def lower_parallel(loop: ParallelLoop, block: Block) -> Any:
             return _exchange(loop, block)
         return ParallelLowering(loop, block).run()
     except NotEvaluable as problem:
-        span = from_tvm(loop.span) or Span("<kernel>", 1, 1, 1, 1)
+        span = place_of(loop.span)
         raise KernelError([rules.FRAGMENT_LAYOUT.at(span, buffer=problem.args[0])]) from problem
 
 
