@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lsp.marked import span_of, text_at
+from tilelang.frontend.static_module import StaticModule
 from tilelang_lsp.documents.document import Document, Replacement
 from tilelang_lsp.documents.edits import carried, is_empty, smallest_replacement
 from tilelang_lsp.documents.line_index import LineIndex, column_from_units, units_from_column
@@ -147,6 +148,12 @@ class TestParse:
         assert problem.rule == "syntax-error"
         assert (problem.span.line, problem.span.column) == (1, 7)
         assert syntax_problem("k.py", "x = 1\n") is None
+
+    def test_a_missing_block_is_marked_where_it_is_missing(self):
+        text = "def f():\n    with g():\n\n\ndef other():\n    pass\n"
+        problem = syntax_problem("k.py", text)
+        assert (problem.span.line, problem.span.column, problem.span.end_column) == (2, 5, 14)
+        assert StaticModule("k.py", text).problems == [problem]
 
     @pytest.mark.parametrize("text", ["\x00", "(" * 5000, "x = '\ud800'"])
     def test_texts_that_python_refuses_give_a_problem_or_nothing(self, text):

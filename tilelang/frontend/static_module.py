@@ -10,6 +10,7 @@ from typing import Literal
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.python import SYNTAX_ERROR
 from tilelang.diagnostics.span import Span
+from tilelang.diagnostics.syntax import syntax_error_problem
 from tilelang.frontend.discovery import Found, find_kernels
 from tilelang.frontend.kernel_key import CaptureIndex, names_called, statement_text
 from tilelang.frontend.scope import Scope
@@ -56,7 +57,7 @@ class StaticModule:
             self.scope = run_module(self.environment, self.source, self.tree.body, "__tilelang__")
             found = find_kernels(self.tree, self.scope)
         except RecursionError:
-            self._unreadable("the module is nested too deeply to be read", 1, 1)
+            self._unreadable("the module is nested too deeply to be read")
             return
         self.kernels = self._sources(self.tree, found)
 
@@ -74,21 +75,13 @@ class StaticModule:
         try:
             return self.source.tree
         except SyntaxError as error:
-            line = min(max(error.lineno or 1, 1), len(self.source.lines))
-            self._unreadable(_sentence(error), line, error.offset or 1, error.end_lineno, error.end_offset)
+            self.problems.append(syntax_error_problem(self.path, self.text, error))
         except (ValueError, RecursionError, MemoryError) as error:
-            self._unreadable(f"the file cannot be parsed: {error}", 1, 1)
+            self._unreadable(f"the file cannot be parsed: {error}")
         return None
 
-    def _unreadable(
-        self, what: str, line: int, column: int, end_line: int | None = None, end_column: int | None = None
-    ) -> None:
-        width = len(self.source.lines[line - 1])
-        column = min(max(column, 1), width + 1)
-        last = end_line if end_line and line <= end_line <= len(self.source.lines) else line
-        # Python 3.10 gives 0 for an unknown end.
-        end = end_column if end_column and (last > line or end_column > column) else column + 1
-        self.problems.append(SYNTAX_ERROR.at(Span(self.path, line, column, last, end), what=what))
+    def _unreadable(self, what: str) -> None:
+        self.problems.append(SYNTAX_ERROR.at(Span(self.path, 1, 1, 1, 2), what=what))
 
     def _sources(self, tree: ast.Module, found: list[Found]) -> list[KernelSource]:
         if not found:
@@ -140,8 +133,3 @@ def comment_block_start(source: Source, line: int) -> int:
     while line > 1 and source.lines[line - 2].lstrip().startswith("#"):
         line -= 1
     return line
-
-
-def _sentence(error: SyntaxError) -> str:
-    text = error.msg or "invalid syntax"
-    return text[0].upper() + text[1:] if text else "Invalid syntax"

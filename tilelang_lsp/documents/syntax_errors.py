@@ -8,6 +8,7 @@ import warnings
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.python import SYNTAX_ERROR
 from tilelang.diagnostics.span import Span
+from tilelang.diagnostics.syntax import syntax_error_problem
 
 
 def syntax_problem(path: str, text: str) -> Problem | None:
@@ -17,11 +18,7 @@ def syntax_problem(path: str, text: str) -> Problem | None:
             warnings.simplefilter("ignore")  # "invalid escape sequence" would be printed into the log
             ast.parse(text)
     except SyntaxError as error:
-        line, column = error.lineno or 1, max(error.offset or 1, 1)
-        end_line, end_column = error.end_lineno or line, error.end_offset or 0
-        if (end_line, end_column) <= (line, column):
-            end_line, end_column = line, column + 1
-        return SYNTAX_ERROR.at(Span(path, line, column, end_line, end_column), what=error.msg)
+        return syntax_error_problem(path, text, error)
     except (ValueError, RecursionError, MemoryError) as error:  # null bytes, nesting no parser survives
         return SYNTAX_ERROR.at(Span(path, 1, 1, 1, 2), what=str(error) or "the code is nested too deeply")
     return None
