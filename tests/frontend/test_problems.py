@@ -36,6 +36,7 @@ def text_at(statements: str) -> tuple[str, str, str]:
             "coalesce_width",
             "did you mean `coalesced_width`?",
         ),
+        ("for k in T.Pipelined(4, stages=2): pass", "bad-arguments", "stages", "did you mean `num_stages`?"),
         ("T.copy(A)", "bad-arguments", "T.copy(A)", "`dst` is missing"),
         ("T.copy(A, f, 4)", "bad-arguments", "4", "by name"),
         ("T.gemm(s, s, 3)", "bad-arguments", "3", "`C` must be a buffer"),

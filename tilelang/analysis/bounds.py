@@ -85,7 +85,7 @@ def _element(subject: Subject, access: Access, dim: int, index: Index) -> Iterat
         problem = rule.at(
             index.span,
             related=declared(buffer),
-            index=show(start),
+            index=show(start if index.written is None else index.written),
             buffer=buffer.name,
             dim=dim,
             size=show(size),

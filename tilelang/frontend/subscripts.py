@@ -161,7 +161,9 @@ def _index(run: Run, entry: Any, dim: Any) -> Index:
         start = 0 if value.start is None else _integer(run, value.start, node, dim)
         stop = dim if value.stop is None else _integer(run, value.stop, node, dim)
         return Index(start, difference(run, stop, start), run.span(node))
-    return Index(_integer(run, value, node, dim), None, run.span(node))
+    written = as_int(value)
+    negative = written if written is not None and written < 0 else None
+    return Index(_integer(run, value, node, dim), None, run.span(node), negative)
 
 
 def _slice(run: Run, node: ast.Slice, dim: Any) -> Index:

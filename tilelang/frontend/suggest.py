@@ -15,6 +15,9 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     lowered = {k.lower(): k for k in candidates}
     if name.lower() in lowered and lowered[name.lower()] != name:
         return lowered[name.lower()]
+    longer = [k for k in candidates if k.lower().endswith(f"_{name.lower()}")]
+    if len(longer) == 1:  # `stages` is `num_stages`, although `stage` has more letters in common
+        return longer[0]
     found = difflib.get_close_matches(name, candidates, n=1, cutoff=0.7)
     return found[0] if found else None
 

@@ -101,6 +101,7 @@ class Index:
     start: Value
     extent: Value | None
     span: Span
+    written: int | None = None  # a negative constant, which counts from the end
 
 
 @dataclass(frozen=True, eq=False)

@@ -215,9 +215,10 @@ class _Eager:
                 continue
             tensor = view(values.get(source.parameter))
             if tensor is None:
+                verb = "says" if source.where == "shape" else "say"
                 raise ValueError(
                     f"{self._function.__name__} needs a value for the size {source.name}: pass "
-                    f"{source.name}=..., or the tensor {source.parameter}, whose {source.where} say it"
+                    f"{source.name}=..., or the tensor {source.parameter}, whose {source.where} {verb} it"
                 )
             entries = getattr(tensor, source.where)
             if source.axis >= len(entries):
