@@ -16,7 +16,7 @@ import torch
 from tests.runtime.plans import plan, tensor
 from tilelang.runtime import cuda
 from tilelang.runtime.artifact import Artifact
-from tilelang.runtime.bind import BoundCall
+from tilelang.runtime.bind import ArgumentError, BoundCall
 from tilelang.runtime.driver import CudaError, Driver
 from tilelang.runtime.plan import ScalarParam
 
@@ -83,6 +83,26 @@ def test_everything_reaches_the_driver(record):
     assert struct.pack("<Q", record.words[2])[:4] == struct.pack("<i", -2)
     assert record.words[3] == b.data_ptr()
     assert record.words[4] == 7
+
+
+def test_a_tensor_that_begins_where_wide_moves_cannot_is_refused(record):
+    import dataclasses
+
+    a, *others, b = PLAN.params
+    wide = dataclasses.replace(
+        PLAN, params=(dataclasses.replace(a, alignment=16), *others, dataclasses.replace(b, alignment=4))
+    )
+    function = cuda.CudaFunction(artifact(plan=wide))
+    whole = torch.zeros(11)
+    assert whole.data_ptr() % 16 == 0
+    with pytest.raises(
+        ArgumentError, match=r"A begins at .* aligned to 8 bytes, .* needs 16; .* pass A\.clone\(\)"
+    ):
+        function.launch([whole[2:9], 0.5, 1, whole[:7]], [7], BOUND)
+    assert record.launches == 0
+    function.launch([whole[4:], 0.5, 1, whole[1:8]], [7], BOUND)
+    function.launch([whole[2:9].clone(), 0.5, 1, whole[1:8]], [7], BOUND)
+    assert record.launches == 2
 
 
 def test_a_thread_without_a_context_gets_the_device_s(record):

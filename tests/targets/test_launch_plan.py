@@ -6,7 +6,9 @@ import pytest
 from tvm import tirx as X
 
 from tests.ir.hand_made import gemm_relu, vector_add
-from tilelang.runtime.plan import LaunchPlan
+from tilelang.arch.target import Target
+from tilelang.runtime.plan import LaunchPlan, TensorParam
+from tilelang.targets import driver
 from tilelang.targets.launch_plan import launch_plan, size_expr
 
 
@@ -15,6 +17,18 @@ def test_fixed_sizes_give_numbers() -> None:
     assert (plan.grid, plan.threads, plan.symbols) == ((8, 8), (128,), ())
     assert plan.arguments == ("A", "B", "C")
     assert LaunchPlan.from_json(plan.to_json()) == plan
+
+
+def alignments(func: X.PrimFunc) -> dict[str, int]:
+    plan = driver.lower(func, Target("cuda", "sm_90")).plan
+    assert LaunchPlan.from_json(plan.to_json()) == plan
+    return {p.name: p.alignment for p in plan.params if isinstance(p, TensorParam)}
+
+
+def test_parameters_are_aligned_as_wide_as_they_are_moved() -> None:
+    """A and B go to shared memory 16 bytes at a time, C comes from registers in pairs of float16."""
+    assert alignments(gemm_relu()) == {"A": 16, "B": 16, "C": 4}
+    assert alignments(vector_add(100)) == {"A": 1, "B": 1, "C": 1}
 
 
 def test_a_dynamic_size_is_a_symbol_and_an_argument() -> None:

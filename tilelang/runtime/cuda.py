@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilelang.runtime.artifact import Artifact
-from tilelang.runtime.bind import BoundCall
+from tilelang.runtime.bind import ArgumentError, BoundCall
 from tilelang.runtime.driver import CudaError, driver
-from tilelang.runtime.plan import ScalarParam
+from tilelang.runtime.plan import ScalarParam, TensorParam
 
 _STATIC_SHARED = 48 * 1024  # bytes a kernel may use without asking
 _SCALARS = {
@@ -46,7 +46,8 @@ class CudaFunction:
     def launch(self, values: Sequence[Any], sizes: Sequence[int], bound: BoundCall) -> None:
         """Queue the kernel on torch's current stream of the tensors' device.
 
-        values: tensors and scalars in the plan's order. Raises CudaError in words; errors of the running
+        values: tensors and scalars in the plan's order. Raises ArgumentError for a tensor that begins where
+        the kernel's wide moves cannot, CudaError in words for what the driver refuses; errors of the running
         kernel appear at the next synchronisation.
         """
         number = bound.device_index
@@ -84,6 +85,7 @@ def _packer(params: Sequence[Any], symbols: int) -> Callable[[Sequence[Any], Seq
     """Packs arguments for cuLaunchKernel: one 8-byte slot each, and the array of their addresses."""
     count = len(params) + symbols
     slots_type, addresses_type = ctypes.c_uint64 * count, ctypes.c_uint64 * count
+    aligned = [(i, p) for i, p in enumerate(params) if isinstance(p, TensorParam) and p.alignment > 1]
     scalars = [(i, _SCALARS[p.dtype]) for i, p in enumerate(params) if isinstance(p, ScalarParam)]
     is_tensor = [not isinstance(p, ScalarParam) for p in params]
     offsets = [8 * i for i in range(count)]
@@ -91,6 +93,9 @@ def _packer(params: Sequence[Any], symbols: int) -> Callable[[Sequence[Any], Seq
 
     def pack(values: Sequence[Any], sizes: Sequence[int]) -> tuple[Any, Any]:
         words = [v.data_ptr() if t else 0 for v, t in zip(values, is_tensor, strict=True)]
+        for i, param in aligned:
+            if words[i] % param.alignment:
+                raise ArgumentError(_misaligned(param, words[i]))
         slots = slots_type(*words, *[s & mask for s in sizes])
         base = ctypes.addressof(slots)
         for i, kind in scalars:
@@ -98,6 +103,15 @@ def _packer(params: Sequence[Any], symbols: int) -> Callable[[Sequence[Any], Seq
         return slots, addresses_type(*[base + o for o in offsets])
 
     return pack
+
+
+def _misaligned(param: TensorParam, address: int) -> str:
+    found = address & -address  # the largest power of two that divides it
+    return (
+        f"{param.name} begins at an address that is aligned to {found} bytes, but this kernel reads or "
+        f"writes it {param.alignment} bytes at a time and needs {param.alignment}; a slice of a tensor "
+        f"begins anywhere: pass {param.name}.clone(), which is aligned"
+    )
 
 
 def _current_stream() -> Callable[[int], int]:

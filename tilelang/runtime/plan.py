@@ -17,12 +17,16 @@ SizeExpr = int | str
 
 @dataclass(frozen=True)
 class TensorParam:
-    """A tensor parameter. `strides` None means contiguous, row-major."""
+    """A tensor parameter. `strides` None means contiguous, row-major.
+
+    alignment: bytes that its address must be a multiple of, where the kernel moves several elements at once.
+    """
 
     name: str
     dtype: str
     shape: tuple[SizeExpr, ...]
     strides: tuple[SizeExpr, ...] | None = None
+    alignment: int = 1
 
 
 @dataclass(frozen=True)
@@ -73,4 +77,10 @@ def _param(data: dict[str, Any]) -> TensorParam | ScalarParam:
     if "shape" not in data:
         return ScalarParam(**data)
     strides = data["strides"]
-    return TensorParam(data["name"], data["dtype"], tuple(data["shape"]), tuple(strides) if strides else None)
+    return TensorParam(
+        data["name"],
+        data["dtype"],
+        tuple(data["shape"]),
+        tuple(strides) if strides else None,
+        data.get("alignment", 1),  # artifacts saved before it was noted do not have it
+    )

@@ -9,7 +9,8 @@ Not: choosing anything; shared memory and further arguments come from the target
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 import tvm_ffi
@@ -24,9 +25,15 @@ Kind = Literal["cuda", "hip", "metal", "cpu"]
 
 
 def launch_plan(
-    func: X.PrimFunc, kind: Kind, *, shared_bytes: int = 0, outputs: tuple[int, ...] | None = None
+    func: X.PrimFunc,
+    kind: Kind,
+    *,
+    shared_bytes: int = 0,
+    outputs: tuple[int, ...] | None = None,
+    alignment: Mapping[str, int] = MappingProxyType({}),
 ) -> LaunchPlan:
-    """The plan of `func` on a target of `kind`. `outputs` None takes the function's `tl.outputs` attribute.
+    """The plan of `func` on a target of `kind`. `outputs` None takes the function's `tl.outputs` attribute;
+    `alignment` is in bytes by parameter, 1 for those it does not name.
 
     On the CPU the blocks are loops inside the function, so grid and threads are (1,). Raises ValueError if
     the grid depends on something that is neither a parameter nor a size of one, or if there is more than one
@@ -37,7 +44,7 @@ def launch_plan(
     grid, threads = ((1,), (1,)) if kind == "cpu" else launch_extents(func)
     if outputs is None:
         outputs = tuple(int(i) for i in func.attrs[OUTPUTS]) if OUTPUTS in func.attrs else ()
-    params = tuple(_param(p) for p in func.params)
+    params = tuple(_param(p, alignment) for p in func.params)
     symbol_names = tuple(str(v.name) for v in symbols)
     known = {*symbol_names, *(p.name for p in params if isinstance(p, ScalarParam))}
     for extent in grid:
@@ -151,9 +158,10 @@ def _variables(value: Any) -> list[ir.Var]:
     return found
 
 
-def _param(param: ir.Var) -> TensorParam | ScalarParam:
+def _param(param: ir.Var, alignment: Mapping[str, int]) -> TensorParam | ScalarParam:
     if not X.is_buffer_var(param):
         return ScalarParam(str(param.name), str(param.ty.dtype))
     shape = tuple(size_expr(s) for s in param.shape)
     strides = tuple(size_expr(s) for s in param.strides) or None
-    return TensorParam(str(param.name), str(param.dtype), shape, strides)
+    name = str(param.name)
+    return TensorParam(name, str(param.dtype), shape, strides, alignment.get(name, 1))

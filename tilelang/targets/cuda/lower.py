@@ -19,6 +19,7 @@ from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.passes.plan_shared import plan_shared
 from tilelang.passes.swizzle_blocks import swizzle_blocks
 from tilelang.targets.c_printer import print_kernel
+from tilelang.targets.cuda.alignment import parameter_alignment
 from tilelang.targets.cuda.emit import CUDA, CUDA_FAST_MATH
 from tilelang.targets.cuda.ops.copy import lower_async_copy, lower_commit, lower_wait
 from tilelang.targets.cuda.ops.gemm import gemm_layouts, lower_gemm
@@ -60,7 +61,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     flat = flatten(swizzle_blocks(ordered), layouts.shared, free_sizes(func))
     offsets = {flat.buffers[handle]: at for handle, at in arena.offsets.items()}
 
-    plan = launch_plan(func, "cuda", shared_bytes=arena.bytes)
+    plan = launch_plan(func, "cuda", shared_bytes=arena.bytes, alignment=parameter_alignment(flat.func))
     dialect = CUDA_FAST_MATH if _asks(func, FAST_MATH) else CUDA
     printed = print_kernel(
         flat.func, dialect, shared_offsets=offsets, shared_bytes=arena.bytes, arguments=plan.arguments
