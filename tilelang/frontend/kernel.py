@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 from tvm import ir
 
-from tilelang.diagnostics.problem import Related
+from tilelang.diagnostics.problem import Edit, Fix, Related
 from tilelang.diagnostics.rules.python import (
     BAD_ARGUMENTS,
     CONST_UNBOUND,
     CONST_UNUSED,
+    FACTORY_RETURNS_NOTHING,
     OUTPUT_NOT_RETURNED,
     STEP_LIMIT,
 )
@@ -23,6 +24,7 @@ from tilelang.frontend.model import NO_VALUE, Function, PrimFunction, TensorType
 from tilelang.frontend.parameters import declare_parameter
 from tilelang.frontend.run import Run, Signature, StopInterpreting, without_slots
 from tilelang.frontend.scalars import named_type
+from tilelang.frontend.scope import Scope
 from tilelang.frontend.tensors import native_tensor
 from tilelang.ir.tile_program import Param, TileProgram
 from tilelang.ir.values import Buffer, Unknown, as_int
@@ -45,6 +47,7 @@ class KernelRequest:
     consts: Mapping[str, int] = field(default_factory=dict)
     out_idx: Any = None
     stop_at_launch: bool = False
+    under_jit: bool = False  # the author wants a kernel of it, whatever it returns
     specialisation: tuple[tuple[str, str], ...] = ()
 
 
@@ -67,6 +70,8 @@ def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
     missing = [
         n for n in names if isinstance(scope.names.get(n), Unknown) and _not_given(request, function, n)
     ]
+    if result is None and request.under_jit and not stopped and not run.launched:
+        result = _not_returned(run, request, scope)
     if isinstance(result, PrimFunction):
         style = "lazy"
         stopped = _trace_prim(run, result)
@@ -76,6 +81,25 @@ def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
         outputs = _returned(run, result) if not stopped else ()
     _check_consts(run, stopped or request.stop_at_launch)
     return _program(run, request, style, outputs, missing)
+
+
+def _not_returned(run: Run, request: KernelRequest, scope: Scope) -> PrimFunction | None:
+    """The kernel that a factory defines last and forgets to return; a problem if there is one."""
+    made = [v for v in scope.names.values() if isinstance(v, PrimFunction)]
+    if not made:
+        return None
+    kernel = definition(made[-1].function)
+    body = request.function.source.function_span(definition(request.function))
+    line = f"return {kernel.name}"
+    end = Span(body.path, body.end_line, body.end_column, body.end_line, body.end_column)
+    run.report(
+        FACTORY_RETURNS_NOTHING,
+        made[-1].function.source.name_span(kernel),
+        fixes=(Fix(f"Add `{line}`", (Edit(end, f"\n{' ' * kernel.col_offset}{line}"),)),),
+        factory=request.name,
+        kernel=kernel.name,
+    )
+    return made[-1]
 
 
 def trace_prim_function(run: Run, request: KernelRequest) -> TileProgram:

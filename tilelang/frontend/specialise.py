@@ -144,6 +144,7 @@ def trace_static(
         {n: v for n, v in values.items() if n in names},
         {n: v for n, v in values.items() if n not in names and isinstance(v, int)},
         out_idx=options.get("out_idx"),
+        under_jit=options.get("under_jit", False),
         specialisation=under.text(),
     )
     if options.get("prim_func"):
@@ -223,7 +224,7 @@ def _options(value: Any) -> dict[str, Any]:
         return {"prim_func": True}
     if not isinstance(value, JitFunction):
         return {}
-    options = dict(value.decorators.get("jit", {}))
+    options = {**value.decorators.get("jit", {}), "under_jit": "jit" in value.decorators}
     tuned = value.decorators.get("autotune")
     if tuned is not None and "configs" in tuned:
         options["configs"] = tuned["configs"]

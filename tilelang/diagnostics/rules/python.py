@@ -77,6 +77,13 @@ OUTPUT_NOT_RETURNED = Rule(
     "T.empty makes an output, and outputs must be returned; nothing else may be.",
     "{what}",
 )
+FACTORY_RETURNS_NOTHING = Rule(
+    "factory-returns-nothing",
+    "python",
+    Severity.ERROR,
+    "A function under tilelang.jit defines a T.prim_func and returns nothing, so there is no kernel.",
+    "`{factory}` returns nothing, so there is no kernel to compile; add `return {kernel}`",
+)
 REBINDING_ESCAPES = Rule(
     "rebinding-escapes",
     "python",
@@ -168,6 +175,7 @@ RULES: tuple[Rule, ...] = (
     CONST_UNBOUND,
     CONST_UNUSED,
     OUTPUT_NOT_RETURNED,
+    FACTORY_RETURNS_NOTHING,
     REBINDING_ESCAPES,
     UNBOUND_NAME,
     BUFFER_AUGMENTED,
