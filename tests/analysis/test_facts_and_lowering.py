@@ -84,8 +84,8 @@ def test_instructions(file: str, kernel: str, target: str):
     for op in facts.ops:
         if op.op == "gemm":
             assert op.instruction is not None
-            assert lowered.instructions[op.span.line].removesuffix(", ldmatrix") == op.instruction
-            assert ("ldmatrix" in lowered.instructions[op.span.line]) == ("ldmatrix" in lowered.source.text)
+            assert lowered.instructions[op.span].removesuffix(", ldmatrix") == op.instruction
+            assert ("ldmatrix" in lowered.instructions[op.span]) == ("ldmatrix" in lowered.source.text)
             helper = op.instruction.split()[0].removeprefix("v_").replace("mma.sync", "mma_")
             assert helper in lowered.source.text
 

@@ -90,9 +90,9 @@ def test_facts_agree_with_the_lowered_kernel(path: Path, target: str):
                 assert known.layout == lowered.layouts[known.name] or "mma" in (known.layout or "")
             elif known.scope == "shared":
                 assert known.layout == lowered.layouts[known.name]
-        by_line = {op.span.line: op for op in facts.ops}
-        for line, instruction in lowered.instructions.items():
-            assert _contains(by_line[line], instruction)
+        by_span = {op.span: op for op in facts.ops}
+        for span, instruction in lowered.instructions.items():
+            assert _contains(by_span[span], instruction)
 
 
 def _bits(dtype: str) -> int:
@@ -120,6 +120,19 @@ def test_a_copy_that_cp_async_cannot_do_names_none():
     shown = hover_at(odd, facts, "T.copy(A[", 2)
     assert "cp.async" not in shown and "2-byte loads" in shown
     assert "cp.async 16 bytes" in hover_at(odd, facts, "T.copy(B[", 2)
+
+
+def test_operations_that_share_a_line_keep_their_own_instructions():
+    text = next(p for p in EXAMPLES if p.stem == "quickstart").read_text(encoding="utf-8")
+    first, second = (
+        next(line for line in text.split("\n") if part in line) for part in ("T.copy(A[", "T.gemm(")
+    )
+    lines = [line for line in text.split("\n") if line not in (first, second)]
+    after = next(k for k, line in enumerate(lines) if "T.copy(B[" in line)
+    lines[after] = f"{first}; {lines[after].strip()}; {second.strip()}"
+    facts = report_of("\n".join(lines)).facts
+    found = [op.instruction or "" for op in facts.ops if op.span.line == after + 1]
+    assert found[:2] == ["cp.async 16 bytes"] * 2 and found[2].startswith("mma.sync") and len(found) == 3
 
 
 def test_other_copies_say_how_wide_they_load_and_store():

@@ -180,18 +180,19 @@ def _buffer(buffer: BufferFact, lowered: LoweredKernel) -> BufferFact:
 def _instructions(
     facts: KernelFacts, program: TileProgram, lowered: LoweredKernel
 ) -> Callable[[OpFact], OpFact]:
-    """Puts in the instruction of an operation that is alone on its line and was traced once."""
+    """Puts in the instruction of an operation that was traced once, and how wide a copy that is alone on its
+    line moves.
+    """
     on_line = Counter(op.span.line for op in facts.ops)
     traced = Counter(node.record.span for node in walk(program.body) if isinstance(node, Do))
 
     moves = _moves(lowered)
 
     def put(op: OpFact) -> OpFact:
-        made = lowered.instructions.get(op.span.line)
-        if made is None and op.op == "copy":
+        made = lowered.instructions.get(op.span)
+        if made is None and op.op == "copy" and on_line[op.span.line] == 1:
             made = moves.get(op.span.line)
-        certain = on_line[op.span.line] == 1 and traced[op.span] == 1
-        if made is None or not certain or op.span.path != facts.span.path:
+        if made is None or traced[op.span] != 1 or op.span.path != facts.span.path:
             return op
         return replace(op, instruction=_together(op.instruction, made))
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilelang.arch.target import Target
+from tilelang.diagnostics.span import Span
 from tilelang.facts.reports import GeneratedSource
 from tilelang.runtime.plan import LaunchPlan
 
@@ -40,6 +41,4 @@ class LoweredKernel:
     )  # shared buffer -> byte offset in the arena
     layouts: Mapping[str, str] = field(default_factory=dict)  # buffer name -> one line for people
     registers: Mapping[str, int] = field(default_factory=dict)  # fragment name -> elements per thread
-    instructions: Mapping[int, str] = field(
-        default_factory=dict
-    )  # Python line of an op -> chosen instruction
+    instructions: Mapping[Span, str] = field(default_factory=dict)  # Python span of an op -> its instruction

@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm import ir, sym
 from tvm import tirx as X
 
+from tilelang.diagnostics.span import Span
 from tilelang.ir import tile_ops
 from tilelang.ir.simplify import simplify
 from tilelang.ir.spans import from_tvm
@@ -63,7 +64,7 @@ class BlockLowering:
 
     def __init__(self, memory: Memory, grid: tuple[Any, ...], vector_bytes: int = 32) -> None:
         self.block = X.Var("block", "int32")
-        self.instructions: dict[int, str] = {}
+        self.instructions: dict[Span, str] = {}
         self._memory = memory
         self._grid = grid
         self._vector_bytes = vector_bytes
@@ -266,7 +267,7 @@ class BlockLowering:
     def _note(self, span: Any, instruction: str) -> None:
         place = from_tvm(span)
         if place is not None:
-            self.instructions[place.line] = instruction
+            self.instructions[place] = instruction
 
 
 def _parts(stmt: Any) -> list[Any]:

@@ -14,6 +14,7 @@ from tvm import tirx as X
 
 from tilelang.arch.tables import limits
 from tilelang.arch.target import Target
+from tilelang.diagnostics.span import Span
 from tilelang.facts.reports import GeneratedSource
 from tilelang.ir import tile_ops
 from tilelang.passes.flatten import flatten
@@ -42,7 +43,7 @@ class _Placed:
     layouts: LayoutMap
     func: X.PrimFunc
     arena: Arena
-    instructions: Mapping[int, str]
+    instructions: Mapping[Span, str]
 
 
 def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:

@@ -12,7 +12,9 @@ from tvm import ir, sym
 from tvm import tirx as X
 
 from tilelang.arch.target import Target
+from tilelang.diagnostics.span import Span
 from tilelang.ir.simplify import simplify
+from tilelang.ir.spans import from_tvm
 from tilelang.layout.fragment import Fragment
 from tilelang.passes.infer_layouts import LayoutMap
 from tilelang.passes.parallel_loop import VectorWidths
@@ -34,7 +36,7 @@ class Block:
     analyzer: sym.Analyzer
     outer: Mapping[int, int] = field(default_factory=dict)
     workspaces: list[ir.Var] = field(default_factory=list)
-    instructions: dict[int, str] = field(default_factory=dict)
+    instructions: dict[Span, str] = field(default_factory=dict)
     _registers: dict[int, ir.Var] = field(default_factory=dict)
 
     @property
@@ -67,9 +69,10 @@ class Block:
         return simplify(self.analyzer, value) if isinstance(value, ir.Expr) else index(value)
 
     def note_instruction(self, span: Any, text: str) -> None:
-        """Remember which instruction a Python line became, for hovers."""
-        if span is not None:
-            self.instructions[int(span.line)] = text
+        """Remember which instruction the operation at `span` became, for hovers."""
+        place = from_tvm(span)
+        if place is not None:
+            self.instructions[place] = text
 
 
 def local(name: str, dtype: str, count: int) -> ir.Var:

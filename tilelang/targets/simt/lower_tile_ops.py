@@ -18,6 +18,7 @@ from tvm import ir, sym
 from tvm import tirx as X
 
 from tilelang.arch.target import Target
+from tilelang.diagnostics.span import Span
 from tilelang.ir.tile_ops import seq
 from tilelang.passes.infer_layouts import LayoutMap
 from tilelang.passes.parallel_loop import ParallelLoop, in_memory, parallel_loop
@@ -56,7 +57,7 @@ class ThreadFunction:
     conditions that all threads of a block take together."""
 
     func: X.PrimFunc
-    instructions: Mapping[int, str]
+    instructions: Mapping[Span, str]
     block_level: frozenset[int]
 
 
