@@ -25,6 +25,8 @@ from tilelang.language import StridedTensor, Tensor
 from tilelang.language import dynamic as language_dynamic
 from tilelang.language.values import DynamicSize, SizeExpression
 
+SIZE_LIMIT = 2**31  # of extents: block, loop and element numbers are int32
+
 
 def is_tensor_constructor(value: Any) -> bool:
     return value is Tensor or value is StridedTensor
@@ -110,7 +112,7 @@ def read_size(run: Run, value: Any, span: Span, what: str = "a size") -> Any:
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int):
-        return value
+        return value if value < SIZE_LIMIT else _too_large(run, value, span, what)
     if isinstance(value, Unknown):
         run.complete = False
         return value
@@ -120,6 +122,12 @@ def read_size(run: Run, value: Any, span: Span, what: str = "a size") -> Any:
     text = show(value) if isinstance(value, ir.Expr) else repr(value)
     advice = "; use `//` instead of `/`" if "float" in dtype else ""
     return run.report(FLOAT_INDEX, span, what=what, text=f"`{text}`", dtype=dtype, hint=advice)
+
+
+def _too_large(run: Run, value: int, span: Span, what: str) -> Unknown:
+    name = next((f"`{n}` is " for n, number in run.signature.consts.items() if number == value), "")
+    said = f"{name}{value}, but it must be less than 2**31 ({SIZE_LIMIT}): indices are 32-bit integers"
+    return run.report(BAD_ARGUMENTS, span, callee=what, what=said)
 
 
 def symbolic_size(run: Run, value: Any) -> Any:
