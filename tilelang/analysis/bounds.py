@@ -53,6 +53,8 @@ def _region(subject: Subject, record: OpRecord, access: RegionAccess) -> Iterato
         if any(isinstance(v, Unknown) for v in (start, extent, size)) or _plainly_inside(start, extent, size):
             continue
         if region.buffer.scope == "global":
+            if as_int(size) == 0:  # an empty argument: that nothing is read or written is what is wanted
+                continue
             rule = SLICE_NEVER_IN_BOUNDS
             at_fault = start if _never_inside(subject, start, size, context) else None
         else:
@@ -76,6 +78,8 @@ def _element(subject: Subject, access: Access, dim: int, index: Index) -> Iterat
     if isinstance(start, Unknown) or isinstance(size, Unknown) or _plainly_inside(start, 1, size):
         return
     if buffer.scope == "global":
+        if as_int(size) == 0:
+            return
         rule = INDEX_NEVER_IN_BOUNDS
         at_fault = start if _never_inside(subject, start, size, access.context) else None
     else:

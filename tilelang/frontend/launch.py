@@ -91,11 +91,26 @@ def _grid(run: Run, frame: Frame) -> tuple[Any, ...]:
         span = frame.spans.get(f"blocks.{k}", frame.span)
         extent = read_size(run, block, span, "a grid extent")
         number = as_int(extent)
-        if number is not None and number <= 0:
+        if number is not None and (number < 0 or (number == 0 and not _depends_on_names(run, span))):
             what = f"extent {k} of the grid is {number}; every extent must be positive"
             extent = run.report(BAD_ARGUMENTS, span, callee="T.Kernel", what=what)
         grid.append(extent)
     return tuple(grid)
+
+
+def _depends_on_names(run: Run, span: Span) -> bool:
+    """Whether the source at `span` has names of values in it: a tensor without elements makes such an extent
+    0, and launching no block is right then.
+    """
+    text = run.source.slice(span) if span.line != span.end_line else run.source.lines[span.line - 1]
+    if span.line == span.end_line:
+        text = text[span.column - 1 : span.end_column - 1]
+    try:
+        tree = ast.parse(f"({text})", mode="eval")
+    except SyntaxError:  # the ends of a multi-line span hold other code too
+        return True
+    owners = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    return any(isinstance(n, ast.Name) and id(n) not in owners for n in ast.walk(tree))
 
 
 def _threads(run: Run, frame: Frame) -> tuple[int, ...] | None:

@@ -6,6 +6,7 @@ remembered; a call with a known signature only allocates, packs pointers and lau
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,9 +78,21 @@ class LoadedKernel:
 
     def _prepare(self, args: tuple[Any, ...]) -> _Known:
         bound = self._binder.bind(args)
+        if not bound.blocks:
+            self._check_nothing_to_write(bound)
         like = next((a for a in args if view(a) is not None), None)
         make = tuple(maker(dtype, shape, bound.device, like) for dtype, shape in bound.outputs)
         return _Known(bound, make, tuple(bound.sizes[s] for s in self._symbols), bound.blocks)
+
+    def _check_nothing_to_write(self, bound: BoundCall) -> None:
+        """Without blocks the outputs stay as they are allocated, which only empty ones may."""
+        for index, (_, shape) in zip(self.plan.outputs, bound.outputs, strict=True):
+            if math.prod(shape):
+                grid = ", ".join(map(str, bound.grid))
+                raise ArgumentError(
+                    f"the grid of {self.artifact.name} is empty ({grid}) for these sizes, so no block would "
+                    f"write the output {self.plan.params[index].name} of shape {shape}"
+                )
 
 
 def _order(plan: LaunchPlan) -> list[tuple[bool, int]]:

@@ -22,6 +22,7 @@ from tvm import tirx as X
 from tilelang.arch.target import Target
 from tilelang.facts.reports import GeneratedSource
 from tilelang.ir.tile_ops import seq
+from tilelang.ir.values import as_int
 from tilelang.targets.cpu.blocks import BlockLowering
 from tilelang.targets.cpu.jumps import without_jumps
 from tilelang.targets.cpu.memory import Memory
@@ -43,7 +44,8 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     memory = Memory(poison=bool(func.attrs.get(POISON, False)) if func.attrs else False)
     params = [memory.parameter(p) if X.is_buffer_var(p) else p for p in func.params]
     first, last = X.Var("block_begin", "int32"), X.Var("block_end", "int32")
-    blocks = BlockLowering(memory, grid)
+    # No block runs where an extent is 0; block numbers are divided by them all the same.
+    blocks = BlockLowering(memory, tuple(1 if as_int(e) == 0 else e for e in grid))
     body = blocks.lower(without_jumps(func.body))
     loop = X.For(blocks.block, first, last - first, X.ForKind.SERIAL, body)
     stmts = _on_cpu(seq([*memory.declarations(), loop]))
