@@ -186,6 +186,37 @@ def test_compile_of_a_wrong_kernel_shows_its_problems(capsys, wrong: Path):
     assert (status, out) == (1, "") and "error[gemm-shape]" in err and "^" in err
 
 
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ("blok_M=64", "matmul has no parameter or size blok_M; did you mean block_M?"),
+        ("nope=3", "matmul has no parameter or size nope; it has A, B, "),
+        ("M=abc", "M is a size of matmul, so its value must be an integer, not 'abc'"),
+    ],
+)
+def test_compile_with_a_choice_that_is_none(capsys, right: Path, choice: str, said: str):
+    status, out, err = run(capsys, "compile", right, "-D", choice)
+    assert (status, out) == (2, "") and said in err
+
+
+def test_compile_of_a_tile_whose_size_needs_a_value(capsys, tmp_path: Path):
+    file = tmp_path / "k.py"
+    file.write_text(
+        GEMM.replace("alloc_shared((block_M, block_K)", "alloc_shared((block_M, K)"), encoding="utf-8"
+    )
+    status, _, err = run(capsys, "compile", file)
+    assert (
+        status == 1 and "give K a value (-D K=..., or `# tilelang: specialize(K=...)`" in err and "^" in err
+    )
+
+
+@pytest.mark.parametrize("arch", ["sm_12", "sm_60", "sm_91", "ampere"])
+def test_an_unknown_cuda_architecture_is_wrong_usage(capsys, right: Path, arch: str):
+    with pytest.raises(SystemExit):
+        main(["compile", str(right), "--target", f"cuda:{arch}"])
+    assert f"unknown CUDA architecture '{arch}': write one of sm_70, " in capsys.readouterr().err
+
+
 def test_compile_of_a_kernel_that_is_not_there(capsys, right: Path):
     status, _, err = run(capsys, "compile", f"{right}::matmull")
     assert status == 2 and "no kernel called matmull; did you mean matmul?" in err

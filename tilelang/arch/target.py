@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilelang.arch.cuda import SHARED_BYTES
+
 # Used where the author names a kind but no architecture.
 DEFAULT_ARCH = {"cuda": "sm_90", "hip": "gfx942", "metal": "metal3", "cpu": "native"}
 _ALIASES = {"llvm": "cpu", "c": "cpu", "rocm": "hip", "nvidia": "cuda", "mps": "metal"}
@@ -42,7 +44,7 @@ class Target:
 def parse_target(spec: Any) -> Target:
     """Read a target from a string, a mapping with `kind` and `arch`, a Target, or a tvm target object.
 
-    Raises ValueError that lists the known kinds.
+    Raises ValueError that lists the known kinds, or the known architectures of CUDA.
     """
     if isinstance(spec, Target):
         return spec
@@ -61,7 +63,11 @@ def parse_target(spec: Any) -> Target:
     kind = _ALIASES.get(kind.lower(), kind.lower())
     if kind not in DEFAULT_ARCH:
         raise ValueError(_unknown(spec))
-    return Target(kind, arch or DEFAULT_ARCH[kind])
+    target = Target(kind, arch or DEFAULT_ARCH[kind])
+    if kind == "cuda" and target.sm not in SHARED_BYTES:
+        known = ", ".join(f"sm_{sm}" for sm in SHARED_BYTES)
+        raise ValueError(f"unknown CUDA architecture {arch!r}: write one of {known}")
+    return target
 
 
 def _unknown(spec: Any) -> str:

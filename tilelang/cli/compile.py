@@ -42,11 +42,13 @@ def execute(options: argparse.Namespace) -> int:
         text = read_source(file)
     except UnreadableError as error:
         raise UsageError(str(error), FAILED) from None
-    from tilelang.cli.kernels import the_kernel
+    from tilelang.cli.kernels import check_choice, the_kernel
     from tilelang.jit.static import generate_source
 
+    name = the_kernel(file, text, kernel)
+    check_choice(file, text, name, choice)
     try:
-        source = generate_source(str(file), text, the_kernel(file, text, kernel), target.name, choice)
+        source = generate_source(str(file), text, name, target.name, choice)
     except KernelError as error:
         from tilelang.diagnostics.render_terminal import print_problems
 

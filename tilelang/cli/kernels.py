@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from pathlib import Path
 
 from tilelang.cli.usage import UsageError
+from tilelang.frontend.specialise import chosen_specialisation, kernel_function, trace_static
 from tilelang.frontend.static_module import StaticModule
 
 
@@ -31,3 +33,29 @@ def the_kernel(file: Path, text: str, name: str | None) -> str:
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
     raise UsageError(f"{file} has no kernel called {name}; {hint}")
+
+
+def check_choice(file: Path, text: str, kernel: str, choice: Mapping[str, str]) -> None:
+    """Raises UsageError for a `-D` that names neither a parameter nor a size of the kernel, and for a size
+    whose value is no integer.
+    """
+    module = StaticModule(str(file), text)
+    source = module.kernel(kernel)
+    function, _ = kernel_function(module, source)
+    if not choice or function is None:
+        return
+    chosen = chosen_specialisation(module, source, choice)
+    program = trace_static(module, source, specialisation=chosen)
+    args = function.node.args
+    parameters = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+    names = [*parameters, *(s.name for s in program.symbols)]
+    values = dict(chosen.values)
+    for name, written in choice.items():
+        near = difflib.get_close_matches(name, names, n=1)
+        if name not in names and (program.complete or near):
+            known = f"did you mean {near[0]}?" if near else f"it has {', '.join(names) or 'none'}"
+            raise UsageError(f"-D {name}: {kernel} has no parameter or size {name}; {known}")
+        if name not in parameters and name in names and type(values.get(name)) is not int:
+            raise UsageError(
+                f"-D {name}: {name} is a size of {kernel}, so its value must be an integer, not {written}"
+            )

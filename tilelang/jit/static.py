@@ -7,10 +7,15 @@ from collections.abc import Mapping
 
 from tilelang.arch.target import parse_target
 from tilelang.diagnostics.error import KernelError
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.layout import TILE_WITHOUT_SIZE
 from tilelang.facts.reports import GeneratedSource
 from tilelang.frontend.specialise import chosen_specialisation, trace_static, with_call_sizes
 from tilelang.frontend.static_module import StaticModule
-from tilelang.jit.compiling import prim_func_of
+from tilelang.ir.prove import free_vars
+from tilelang.ir.tile_program import TileProgram
+from tilelang.ir.values import show
+from tilelang.jit.compiling import prim_func_of, raise_errors
 from tilelang.targets import driver
 
 _COMMENT = {"tirx": "#"}  # of a language; all others are C's
@@ -41,8 +46,34 @@ def generate_source(
     sized = with_call_sizes(under, program)
     if sized != under:
         program = trace_static(module, source, specialisation=sized)
+    if chosen.kind != "cpu":
+        raise_errors(_tiles_without_size(program), text)
     lowered = driver.lower(prim_func_of(program, chosen, text), chosen)
     return headed(lowered.source, program.specialisation)
+
+
+def _tiles_without_size(program: TileProgram) -> list[Problem]:
+    """Tiles whose extents contain a `T.const` that nothing gives a value. A call would; a text has none."""
+    given = dict(program.specialisation)
+    constants = {s.var: s.name for s in program.symbols if s.kind == "const" and s.name not in given}
+    problems = []
+    for buffer in program.buffers:
+        if buffer.role is not None or buffer.scope == "global" or buffer.view_of is not None:
+            continue
+        for dim, size in enumerate(buffer.shape):
+            names = [constants[v] for v in free_vars(size) if v in constants]
+            if names:
+                problems.append(
+                    TILE_WITHOUT_SIZE.at(
+                        buffer.span,
+                        dim=dim,
+                        buffer=buffer.name,
+                        size=show(size),
+                        names=" and ".join(names),
+                        example=names[0],
+                    )
+                )
+    return problems
 
 
 def headed(source: GeneratedSource, specialisation: tuple[tuple[str, str], ...]) -> GeneratedSource:

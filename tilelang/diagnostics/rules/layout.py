@@ -49,6 +49,12 @@ FRAGMENT_RUNTIME_LOOP = replace(
     "such a loop needs constant extents: loop over the fragment's extent and guard with `if {var} < {size}`",
 )
 
+TILE_WITHOUT_SIZE = replace(
+    FRAGMENT_RUNTIME_EXTENT,
+    message="dimension {dim} of {buffer} is {size}, which has no value here: give {names} a value "
+    "(-D {example}=..., or `# tilelang: specialize({example}=...)` above the kernel)",
+)
+
 FRAGMENT_LAYOUT = Rule(
     "fragment-layout",
     "layout",
