@@ -73,3 +73,8 @@ def test_sizes_beyond_32_bits_are_named():
         matmul.compile(M=1 << 40, N=64, K=64)
     with pytest.raises(KernelError, match=r"`N` is 2147483648, but"):
         matmul.compile(M=64, N=1 << 31, K=64)
+
+
+def test_a_negative_size_is_refused():
+    with pytest.raises(KernelError, match=r"no extent can be negative, but the shape is \(-1, 64\)"):
+        matmul.compile(M=-1, N=64, K=64)

@@ -76,6 +76,9 @@ def _tensor_type(
     name = read_dtype(run, dtype, dtype_span)
     if isinstance(dims, Unknown):
         return dims
+    if any(isinstance(d, int) and d < 0 for d in dims):
+        what = f"no extent can be negative, but the shape is ({', '.join(map(show, dims))})"
+        return run.report(BAD_ARGUMENTS, shape_span, callee="T.Tensor", what=what)
     steps = None
     if strides is not None:
         steps = read_shape(run, strides, span)
