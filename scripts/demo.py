@@ -38,6 +38,7 @@ class DemoClient(LanguageClient):
         def progress(*_: Any) -> None:
             return None
 
+        @self.feature(types.WINDOW_SHOW_MESSAGE)
         @self.feature(types.WORKSPACE_CODE_LENS_REFRESH)
         @self.feature(types.WORKSPACE_INLAY_HINT_REFRESH)
         def ignored(*_: Any) -> None:

@@ -256,6 +256,26 @@ def test_explain_lists_all_rules(capsys):
 def test_explain_of_an_unknown_rule(capsys):
     status, _, err = run(capsys, "explain", "gemm-shap")
     assert status == 2 and "did you mean gemm-shape?" in err
+    status, _, err = run(capsys, "explain", "nonsense")
+    assert status == 2 and "did you mean" not in err
+
+
+def test_help_says_whole_sentences(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert (
+        "nothing of theirs is executed." in out
+        and "never imported." in out
+        and "without one, the CPU." in out
+    )
+
+
+def test_a_missing_file_alone_is_not_reported_as_no_problems(capsys, tmp_path: Path):
+    status, out, err = run(capsys, "check", tmp_path / "missing.py")
+    assert status == 2 and out == "" and "no such file or folder" in err
+    status, out, _ = run(capsys, "check", "--format", "json", tmp_path / "missing.py")
+    assert status == 2 and json.loads(out) is not None
 
 
 def test_the_module_is_the_command_and_a_closed_pipe_is_no_traceback(wrong: Path):

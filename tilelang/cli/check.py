@@ -43,7 +43,8 @@ def execute(options: argparse.Namespace) -> int:
     for file in find_python_files(p for p in options.paths if p not in missing):
         n_files += 1
         problems += _check(file, options.target, texts)
-    _show(problems, n_files, texts, options.format)
+    if len(missing) < len(options.paths) or options.format != "text":  # a machine always gets a document
+        _show(problems, n_files, texts, options.format)
     if missing:
         names = ", ".join(map(str, missing))
         raise UsageError(f"{names}: no such file or folder")

@@ -26,7 +26,7 @@ def execute(options: argparse.Namespace) -> int:
             print(f"{name:<{width}}  {rule.level.value:<7}  {rule.summary}")
         return FINE
     if options.rule not in RULES:
-        near = difflib.get_close_matches(options.rule, RULES, n=1)
+        near = difflib.get_close_matches(options.rule, RULES, n=1, cutoff=0.7)
         hint = f"did you mean {near[0]}?" if near else "`tilelang explain` lists all rules"
         raise UsageError(f"there is no rule called {options.rule!r}; {hint}")
     page = rule_page(options.rule)

@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in _COMMANDS:
         name = module.__name__.rpartition(".")[2]
-        summary = (module.__doc__ or "").partition("\n")[0].partition(": ")[2]
+        summary = " ".join((module.__doc__ or "").partition("\n\n")[0].split()).partition(": ")[2]
         command = commands.add_parser(name, help=summary, description=summary)
         module.add_arguments(command)
         command.set_defaults(command=module.execute, command_name=name)
