@@ -155,7 +155,11 @@ def link(binary: bytes) -> bytes:
     with tempfile.TemporaryDirectory(prefix="tilelang-link-") as folder:
         source, out = Path(folder, "kernel.o"), Path(folder, "kernel.so")
         source.write_bytes(binary)
-        done = subprocess.run([compiler, "-shared", "-o", out, source, "-lm"], capture_output=True, text=True)
+        # An editor may start us without PATH; the compiler then does not find its own linker.
+        environment = {**os.environ, "PATH": os.environ.get("PATH") or os.defpath}
+        done = subprocess.run(
+            [compiler, "-shared", "-o", out, source, "-lm"], capture_output=True, text=True, env=environment
+        )
         if done.returncode:
             raise LoadError(f"{compiler} could not link the kernel: {done.stderr.strip()}")
         return out.read_bytes()
