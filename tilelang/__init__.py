@@ -69,7 +69,8 @@ def __getattr__(name: str) -> Any:
     elif name in _SUBMODULES:
         value = importlib.import_module(f"tilelang.{name}")
     else:
-        raise AttributeError(f"module 'tilelang' has no attribute {name!r}")
+        reason = "; this compiler does not tune yet" if name == "autotune" else ""
+        raise AttributeError(f"module 'tilelang' has no attribute {name!r}{reason}")
     globals()[name] = value
     return value
 
