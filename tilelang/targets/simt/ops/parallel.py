@@ -254,12 +254,25 @@ class ParallelLowering:
         fragment = self.block.fragment(buffer)
         if fragment.replicas == fragment.threads:
             return self.block.simplify(fragment.register([self.expression(i, lane) for i in indices]))
-        table, valid, radices = self._table(buffer, indices, fragment)
         position = self.position if lane is None else self.position + lane
+        if self._is_own_element(indices, fragment):
+            return self.block.simplify(position)
+        table, valid, radices = self._table(buffer, indices, fragment)
         found = fit_digits(table, valid, [Radix(position, self.layout.registers), *radices])
         if found is None:
             raise NotEvaluable(str(buffer.name))
         return self.block.simplify(found)
+
+    def _is_own_element(self, indices: tuple[Any, ...], fragment: Fragment) -> bool:
+        """Whether iteration and element have one layout, so that they have one register number: the common
+        case, answered without tables.
+        """
+        variables = tuple(self.loop.vars)
+        same = len(indices) == len(variables) and all(
+            i is v or (isinstance(i, ir.Var) and i.same_as(v))
+            for i, v in zip(indices, variables, strict=True)
+        )
+        return same and fragment == self.layout
 
     def _table(
         self, buffer: ir.Var, indices: tuple[Any, ...], fragment: Fragment
