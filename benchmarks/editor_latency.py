@@ -2,8 +2,9 @@
 
 Starts the real server over stdio and replays typing into it, one keystroke at a time, most of them leaving
 the text half-typed. Measured from sending a message to having read the answer. A server of bare pygls is
-started in the same run: what `initialize` cannot be faster than. Exits with 1 if a budget is missed;
-`--report-only` only prints.
+started in the same run: what `initialize` cannot be faster than, and the measure of the machine. The budgets
+are for one where it takes 350 ms; where it takes longer they are stretched by the same factor, and both are
+printed. Exits with 1 if a stretched budget is missed; `--report-only` only prints.
 
     python benchmarks/editor_latency.py [--report-only] [--starts 5] [--rounds 2]
 """
@@ -32,7 +33,7 @@ BARE_PYGLS = (
     "from pygls.lsp.server import LanguageServer; LanguageServer('bare', '1').start_io()",
 )
 
-# Milliseconds at the 95th percentile.
+# Milliseconds at the 95th percentile, on a machine where bare pygls answers `initialize` in IDLE_BARE_PYGLS.
 BUDGETS = {
     "initialize": 500.0,
     "keystroke to diagnostics": 100.0,
@@ -40,8 +41,6 @@ BUDGETS = {
     "preview of an edited kernel": 200.0,
 }
 
-# What bare pygls takes on an idle machine of the kind the budgets are for; far more means others are at
-# work too.
 IDLE_BARE_PYGLS = 350.0
 
 HEAD = '''\
@@ -358,16 +357,16 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
 
 
-def report(rows: dict[str, list[float]]) -> list[str]:
-    """Print the table; returns the names of the rows that miss their budget."""
+def report(rows: dict[str, list[float]], slowness: float) -> list[str]:
+    """Print the table; returns the names of the rows that miss their budget, stretched by `slowness`."""
     missed = []
-    print(f"{'milliseconds':32} {'n':>5} {'p50':>8} {'p95':>8} {'p99':>8} {'budget':>8}")
+    print(f"{'milliseconds':32} {'n':>5} {'p50':>8} {'p95':>8} {'p99':>8} {'budget':>8} {'here':>8}")
     for name, values in rows.items():
         budget = BUDGETS.get(name)
         p95 = percentile(values, 0.95)
-        if budget is not None and p95 > budget:
+        if budget is not None and p95 > budget * slowness:
             missed.append(name)
-        shown = f"{budget:8.0f}" if budget is not None else " " * 8
+        shown = f"{budget:8.0f} {budget * slowness:8.0f}" if budget is not None else " " * 17
         mark = "  missed" if name in missed else ""
         print(
             f"{name:32} {len(values):5} {statistics.median(values):8.1f} {p95:8.1f} "
@@ -408,12 +407,12 @@ def main() -> int:
         typed, hovers, previews = measure_typing(Typist(server, path.as_uri(), text), options.rounds)
     server.end()
     rows |= {"keystroke to diagnostics": typed, "hover": hovers, "preview of an edited kernel": previews}
-    missed = report(rows)
-    factor = statistics.median(rows["initialize, bare pygls"]) / IDLE_BARE_PYGLS
-    if factor > 1.5:
-        print(
-            f"this machine is slow or busy: bare pygls takes {factor:.1f} times its {IDLE_BARE_PYGLS:.0f} ms"
-        )
+    bare = statistics.median(rows["initialize, bare pygls"])
+    slowness = max(1.0, bare / IDLE_BARE_PYGLS)
+    missed = report(rows, slowness)
+    print(
+        f"bare pygls takes {bare:.0f} ms here, budgets are for {IDLE_BARE_PYGLS:.0f} ms: times {slowness:.2f}"
+    )
     if missed:
         print(f"over budget: {', '.join(missed)}")
     return 1 if missed and not options.report_only else 0
