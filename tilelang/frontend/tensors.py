@@ -26,6 +26,7 @@ from tilelang.language import dynamic as language_dynamic
 from tilelang.language.values import DynamicSize, SizeExpression
 
 SIZE_LIMIT = 2**31  # of extents: block, loop and element numbers are int32
+STRIDE_LIMIT = 2**63  # offsets past 2**31 are computed in 64 bits
 
 
 def is_tensor_constructor(value: Any) -> bool:
@@ -81,7 +82,7 @@ def _tensor_type(
         return run.report(BAD_ARGUMENTS, shape_span, callee="T.Tensor", what=what)
     steps = None
     if strides is not None:
-        steps = read_shape(run, strides, span)
+        steps = read_shape(run, strides, span, STRIDE_LIMIT)
         if isinstance(steps, Unknown):
             return steps
         if len(steps) != len(dims):
@@ -94,7 +95,7 @@ def _tensor_type(
     return TensorType(dims, steps, name, "global", span)
 
 
-def read_shape(run: Run, value: Any, span: Span) -> tuple[Any, ...] | Unknown:
+def read_shape(run: Run, value: Any, span: Span, limit: int = SIZE_LIMIT) -> tuple[Any, ...] | Unknown:
     """A shape as a tuple of integers and expressions; an integer or an expression alone is a shape of
     rank 1.
     """
@@ -104,18 +105,18 @@ def read_shape(run: Run, value: Any, span: Span) -> tuple[Any, ...] | Unknown:
     entries = list(value) if isinstance(value, tuple | list) else [value]
     if id(value) in run.tainted:
         return run.unknown("the shape is changed on a path that may not be taken")
-    return tuple(read_size(run, v, span) for v in entries)
+    return tuple(read_size(run, v, span, limit=limit) for v in entries)
 
 
-def read_size(run: Run, value: Any, span: Span, what: str = "a size") -> Any:
-    """One extent: an integer, an integer expression, or Unknown."""
+def read_size(run: Run, value: Any, span: Span, what: str = "a size", limit: int = SIZE_LIMIT) -> Any:
+    """One extent: an integer below `limit`, an integer expression, or Unknown."""
     if run.is_unset(value):
         return run.unknown("a size without a value")
     value = fold(scalar(run, symbolic_size(run, value), span))
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int):
-        return value if value < SIZE_LIMIT else _too_large(run, value, span, what)
+        return value if value < limit else _too_large(run, value, span, what, limit)
     if isinstance(value, Unknown):
         run.complete = False
         return value
@@ -127,9 +128,10 @@ def read_size(run: Run, value: Any, span: Span, what: str = "a size") -> Any:
     return run.report(FLOAT_INDEX, span, what=what, text=f"`{text}`", dtype=dtype, hint=advice)
 
 
-def _too_large(run: Run, value: int, span: Span, what: str) -> Unknown:
+def _too_large(run: Run, value: int, span: Span, what: str, limit: int) -> Unknown:
     name = next((f"`{n}` is " for n, number in run.signature.consts.items() if number == value), "")
-    said = f"{name}{value}, but it must be less than 2**31 ({SIZE_LIMIT}): indices are 32-bit integers"
+    bits = limit.bit_length()
+    said = f"{name}{value}, but it must be less than 2**{bits - 1} ({limit}): indices are {bits}-bit integers"
     return run.report(BAD_ARGUMENTS, span, callee=what, what=said)
 
 
@@ -289,7 +291,7 @@ def _view(run: Run, call: Bound, callee: str, dtype: Any, strides: Any) -> Any:
         return dims
     kind = source.dtype if dtype is None else dtype
     dims = _infer_one(run, source, dims, kind)
-    steps = None if strides is None else read_shape(run, strides, call.span_of("strides"))
+    steps = None if strides is None else read_shape(run, strides, call.span_of("strides"), STRIDE_LIMIT)
     if isinstance(steps, Unknown):
         return steps
     _check_size(run, call, callee, source, dims, kind)
