@@ -32,8 +32,15 @@ def generate_source(
     KernelError with every problem, ValueError for a parameter without a value or an unknown target,
     LookupError for a kernel that the file has not.
     """
+    return generate_from_module(StaticModule(path, text), kernel, target, choice)
+
+
+def generate_from_module(
+    module: StaticModule, kernel: str, target: str, choice: Mapping[str, str] | None = None
+) -> GeneratedSource:
+    """`generate_source` for a file that is read already."""
     chosen = parse_target(target)
-    module = StaticModule(path, text)
+    path, text = module.path, module.text
     if module.problems:
         raise KernelError(module.problems)
     try:
