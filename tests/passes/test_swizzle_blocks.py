@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tvm import tirx as X
 
 from tests.ir.hand_made import gemm_relu
-from tilelang.passes.evaluate import evaluate
+from tilelang.ir.evaluate import evaluate
 from tilelang.passes.swizzle_blocks import BLOCK_SWIZZLE, swizzle_blocks
 from tilelang.passes.walk import walk
 

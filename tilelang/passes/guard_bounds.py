@@ -16,8 +16,9 @@ import tvm_ffi
 from tvm import ir, sym
 from tvm import tirx as X
 
+from tilelang.ir.evaluate import is_choice
 from tilelang.ir.simplify import simplify
-from tilelang.passes.walk import constant, index, is_choice, map_operands, remake
+from tilelang.passes.walk import constant, index, map_operands, remake
 
 _POSITIVE = sym.ConstIntBound(1, sym.ConstIntBound.POS_INF)
 

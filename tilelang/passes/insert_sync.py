@@ -23,9 +23,9 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
+from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.ir.tile_ops import seq
 from tilelang.passes.accesses import accesses, all_accesses, storages
-from tilelang.passes.evaluate import NotEvaluable, evaluate
 from tilelang.passes.plan_pipelines import SETTLED
 from tilelang.passes.walk import children, constant, remake, walk, with_body
 

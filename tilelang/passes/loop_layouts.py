@@ -14,9 +14,9 @@ import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.layout.fragment import Digit, Fragment, Place, from_split
 from tilelang.ops.reduce import Reduce
-from tilelang.passes.evaluate import NotEvaluable, evaluate
 from tilelang.passes.walk import children, constant, shape_of, variables
 
 

@@ -164,11 +164,6 @@ def product(values: Any) -> int:
     return math.prod(values)
 
 
-def is_choice(expr: Any) -> bool:
-    """Whether `expr` is `if_then_else(condition, yes, no)`, which evaluates one branch only."""
-    return isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name.endswith(".if_then_else")
-
-
 def map_operands(expr: Any, rewrite: Rewrite) -> Any:
     """`expr` with every direct operand replaced by `rewrite(operand)`; itself where nothing changed.
 

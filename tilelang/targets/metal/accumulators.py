@@ -17,9 +17,9 @@ import numpy as np
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
+from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.instruction import SIMDGROUP_C
-from tilelang.passes.evaluate import NotEvaluable, evaluate
 from tilelang.passes.walk import constant, remake, uses, walk, with_body
 from tilelang.targets.metal.ops.gemm import ENTER, LEAVE, do, fill_matrices
 from tilelang.targets.simt.block import unrolled

@@ -19,15 +19,15 @@ from tvm import tirx as X
 
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules import layout as rules
+from tilelang.ir.evaluate import NotEvaluable, is_choice
 from tilelang.ir.spans import place_of
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
-from tilelang.passes.evaluate import NotEvaluable
 from tilelang.passes.flatten import UNROLL
 from tilelang.passes.guard_bounds import conjunction
 from tilelang.passes.loop_layouts import contiguous_registers, inner_loops, owned_registers
 from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory, parallel_loop
-from tilelang.passes.walk import FRAGMENT, constant, index, is_choice, map_operands, remake, variables, walk
+from tilelang.passes.walk import FRAGMENT, constant, index, map_operands, remake, variables, walk
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
 from tilelang.targets.simt.ops.copy import parallel
 from tilelang.targets.simt.ops.registers import Radix, fit_digits

@@ -9,11 +9,14 @@ import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
-from tilelang.passes.walk import is_choice
-
 
 class NotEvaluable(ValueError):
     """The expression reads memory or a variable without a value."""
+
+
+def is_choice(expr: Any) -> bool:
+    """Whether `expr` is `if_then_else(condition, yes, no)`, which evaluates one branch only."""
+    return isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name.endswith(".if_then_else")
 
 
 _BINARY = {
