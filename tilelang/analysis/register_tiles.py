@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilelang.analysis.subject import Subject
+from tilelang.arch.tables import features
 from tilelang.ir.values import Buffer
 from tilelang.layout.gemm_operands import gemm_fragments
 from tilelang.ops.gemm import gemm_plan
 from tilelang.ops.operands import dtype_bits
-
-_UNIT = {"cuda": "mma", "hip": "mfma", "metal": "simdgroup"}
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class RegisterTile:
 def register_tiles(subject: Subject) -> dict[Buffer, RegisterTile]:
     """Fragment -> its layout, for fragments that are whole operands of a T.gemm on matrix instructions."""
     found: dict[Buffer, RegisterTile] = {}
-    kind = subject.target.kind
+    kind, unit = subject.target.kind, features(subject.target).unit
     for record in subject.records:
         plan = gemm_plan(record, subject.context) if record.op == "gemm" else None
         bits = dtype_bits(plan.operand) if plan is not None else None
@@ -38,6 +37,6 @@ def register_tiles(subject: Subject) -> dict[Buffer, RegisterTile]:
             region = record.region(argument)
             if region is not None and region.whole and region.buffer.scope == "local.fragment":
                 role = "accumulator" if argument == "C" else f"operand {argument}"
-                text = f"{_UNIT[kind]} {plan.instruction.shape_text} {role}, warps {plan.warps}"
+                text = f"{unit} {plan.instruction.shape_text} {role}, warps {plan.warps}"
                 found.setdefault(region.buffer, RegisterTile(text, layout.registers))
     return found

@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 
 from tilelang.analysis.contents import History, histories
 from tilelang.analysis.subject import Subject
-from tilelang.arch.tables import limits, matrix_instructions
+from tilelang.arch.tables import features, limits, matrix_instructions
 from tilelang.ir.tile_program import Do, For, Loop, OpRecord, walk
 from tilelang.ir.values import Buffer, as_int
 from tilelang.layout.gemm_operands import shared_operand
 from tilelang.layout.shared import SharedLayout
 from tilelang.ops.operands import dtype_bits, dtype_name, tile_bytes
-
-_METAL_SCRATCH = 32 * 8 * 8 * 4  # an 8×8 float32 tile for each simdgroup of a block, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +60,11 @@ def shared_tiles(subject: Subject) -> list[SharedTile]:
 
 
 def _surely_laid_out(subject: Subject, tiles: list[SharedTile]) -> bool:
-    """Metal's lowering goes without padded rows where they, and its scratch tiles, would not fit."""
-    limit = limits(subject.target).shared_bytes
-    if subject.target.kind != "metal" or limit is None:
+    """A lowering that pads rows goes without where they, and its scratch tiles, would not fit."""
+    limit, can = limits(subject.target).shared_bytes, features(subject.target)
+    if can.operand_layout != "padded" or limit is None:
         return True
-    return sum(t.storage or 0 for t in tiles) + _METAL_SCRATCH <= limit
+    return sum(t.storage or 0 for t in tiles) + can.gemm_scratch_bytes <= limit
 
 
 def _matrix_operands(subject: Subject) -> set[Buffer]:
@@ -127,13 +125,13 @@ def shared_use(subject: Subject) -> SharedUse | None:
 
 def _has_workspace(subject: Subject) -> bool:
     """Whether an operation may need shared memory of its own: reductions over warps, copies between fragments
-    that lie in different threads, accumulators on Metal.
+    that lie in different threads, accumulators of some targets.
     """
-    kind = subject.target.kind
-    if kind == "cpu":
+    can = features(subject.target)
+    if not can.spreads_blocks:
         return False
     for record in subject.records:
-        if record.op == "reduce" or (kind == "metal" and record.op == "gemm"):
+        if record.op == "reduce" or (can.gemm_scratch_bytes and record.op == "gemm"):
             return True
         ends = [record.region(name) for name in ("src", "dst")]
         if record.op == "copy" and all(r is not None and r.buffer.scope == "local.fragment" for r in ends):
@@ -149,7 +147,7 @@ def pipeline_stages(subject: Subject) -> dict[Buffer, tuple[int, list[Loop]]]:
     behind it and only in such loops. On targets without asynchronous copies every tile has one version.
     """
     found: dict[Buffer, tuple[int, list[Loop]]] = {}
-    if subject.target.kind != "cuda":
+    if not features(subject.target).async_copies:
         return found
     viewed = {b.storage for b in subject.program.buffers if b.view_of is not None}
     by_buffer = {h.buffer: h for h in subject.shared(histories)}

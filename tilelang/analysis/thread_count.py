@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from math import prod
 
 from tilelang.analysis.subject import Subject
-from tilelang.arch.tables import limits
+from tilelang.arch.tables import features, limits
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.resource import THREAD_COUNT
 
 
 def check(subject: Subject) -> Iterator[Problem]:
     """On the CPU threads vanish, so there is no limit. That warps are whole is a matter of T.gemm."""
-    if subject.target.kind == "cpu":
+    if not features(subject.target).spreads_blocks:
         return
     limit = limits(subject.target).threads
     for launch in subject.program.launches():

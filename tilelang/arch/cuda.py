@@ -1,12 +1,13 @@
-"""NVIDIA GPUs: shared memory per block, and the warp-level matrix instructions.
+"""NVIDIA GPUs: limits of a block and of a multiprocessor, and the warp-level matrix instructions.
 
 Sources: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" (opt-in shared memory
-per block); PTX ISA 9.7.15, "Matrix multiply-accumulate operation using mma instruction" (shapes and dtypes
-of mma.sync).
+per block, residency, registers, grids); PTX ISA 9.7.9.25 (cp.async from sm_80 on); PTX ISA 9.7.15, "Matrix
+multiply-accumulate operation using mma instruction" (shapes and dtypes of mma.sync).
 """
 
 from __future__ import annotations
 
+from tilelang.arch.features import Features, Processor
 from tilelang.arch.instruction import Limits, MatrixInstruction
 
 # Compute capability -> bytes of shared memory that one block may opt in to.
@@ -25,6 +26,28 @@ SHARED_BYTES = {
     110: 227 * 1024,
     120: 99 * 1024,
     121: 99 * 1024,
+}
+
+_FIRST_WITH_CP_ASYNC = 80
+
+
+def _sm(threads: int, blocks: int, shared_kib: int, reserved_kib: int = 1) -> Processor:
+    return Processor(threads, blocks, shared_kib * 1024, reserved_kib * 1024)
+
+
+# Compute capability -> what one multiprocessor holds; those that the guide does not list are left out.
+PROCESSORS = {
+    70: _sm(2048, 32, 96, 0),
+    75: _sm(1024, 16, 64, 0),
+    80: _sm(2048, 32, 164),
+    86: _sm(1536, 16, 100),
+    87: _sm(1536, 16, 164),
+    89: _sm(1536, 24, 100),
+    90: _sm(2048, 32, 228),
+    100: _sm(2048, 32, 228),
+    103: _sm(2048, 32, 228),
+    120: _sm(1536, 24, 100),
+    121: _sm(1536, 24, 100),
 }
 
 _F8 = ("float8_e4m3fn", "float8_e5m2")
@@ -57,6 +80,18 @@ def limits(sm: int) -> Limits:
     known = [cap for cap in SHARED_BYTES if cap <= sm]
     shared = SHARED_BYTES[max(known)] if known else max(SHARED_BYTES.values())
     return Limits(shared_bytes=shared)
+
+
+def features(sm: int) -> Features:
+    """What compute capability `sm` can do; a grid's y and z end at 65535, a block's z at 64."""
+    return Features(
+        async_copies=sm >= _FIRST_WITH_CP_ASYNC,
+        unit="mma",
+        registers_per_thread=255,
+        processor=PROCESSORS.get(sm),
+        grid=(2**31 - 1, 65535, 65535),
+        block=(1024, 1024, 64),
+    )
 
 
 def matrix_instructions(sm: int) -> tuple[MatrixInstruction, ...]:

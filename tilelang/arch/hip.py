@@ -1,11 +1,13 @@
 """AMD CDNA GPUs: LDS per workgroup, and the MFMA instructions.
 
 Sources: AMD Instinct MI200 and MI300 "Instruction Set Architecture" guides, chapter "Matrix Arithmetic
-Instructions"; LDS sizes from the same guides (64 KiB; 160 KiB on gfx950).
+Instructions"; LDS sizes and the 512 vector registers of a thread (VGPRs and AccVGPRs together) from the same
+guides (64 KiB; 160 KiB on gfx950).
 """
 
 from __future__ import annotations
 
+from tilelang.arch.features import Features
 from tilelang.arch.instruction import Limits, MatrixInstruction
 
 SHARED_BYTES = {"gfx950": 160 * 1024}
@@ -29,6 +31,11 @@ _GFX942 = (*_COMMON, _mfma(32, "i32_16x16x32_i8", "int8", "int32"))
 def limits(arch: str) -> Limits:
     """Limits of an architecture such as `gfx942`."""
     return Limits(SHARED_BYTES.get(arch, _DEFAULT_SHARED_BYTES))
+
+
+def features() -> Features:
+    """What CDNA GPUs can do, as far as this compiler uses it: LDS is filled through registers."""
+    return Features(unit="mfma", registers_per_thread=512)
 
 
 def matrix_instructions(arch: str) -> tuple[MatrixInstruction, ...]:

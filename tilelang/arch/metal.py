@@ -6,9 +6,11 @@ Specification 6.7, "SIMD-group matrix functions" (8×8 tiles of half, bfloat and
 
 from __future__ import annotations
 
+from tilelang.arch.features import Features
 from tilelang.arch.instruction import Limits, MatrixInstruction
 
 SHARED_BYTES = 32 * 1024
+_SCRATCH_BYTES = 32 * 8 * 8 * 4  # an 8×8 float32 tile for each simdgroup of a block, at most
 
 
 def _simdgroup(operand: str, *accumulators: str) -> MatrixInstruction:
@@ -25,6 +27,16 @@ INSTRUCTIONS = (
 def limits() -> Limits:
     """Limits of every Apple GPU from the M1 on."""
     return Limits(SHARED_BYTES)
+
+
+def features() -> Features:
+    """What Apple GPUs can do; the language has no double (Metal Shading Language Specification 2.1)."""
+    return Features(
+        unit="simdgroup",
+        operand_layout="padded",
+        gemm_scratch_bytes=_SCRATCH_BYTES,
+        lacks=frozenset({"float64"}),
+    )
 
 
 def matrix_instructions() -> tuple[MatrixInstruction, ...]:

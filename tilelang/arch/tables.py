@@ -1,8 +1,9 @@
-"""One door to the tables of all targets: limits of a block, and the matrix instructions for a gemm."""
+"""One door to the tables of all targets: limits of a block, features, and the instructions for a gemm."""
 
 from __future__ import annotations
 
 from tilelang.arch import cuda, hip, metal
+from tilelang.arch.features import ANY_TILE, Features
 from tilelang.arch.instruction import Limits, MatrixInstruction
 from tilelang.arch.target import Target
 
@@ -18,6 +19,22 @@ def limits(target: Target) -> Limits:
             return metal.limits()
         case _:
             return Limits(shared_bytes=None)
+
+
+_CPU = Features(spreads_blocks=False, operand_scopes=ANY_TILE, accumulator_scopes=ANY_TILE)
+
+
+def features(target: Target) -> Features:
+    """What `target` can do."""
+    match target.kind:
+        case "cuda":
+            return cuda.features(target.sm)
+        case "hip":
+            return hip.features()
+        case "metal":
+            return metal.features()
+        case _:
+            return _CPU
 
 
 def matrix_instructions(target: Target) -> tuple[MatrixInstruction, ...]:

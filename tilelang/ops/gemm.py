@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.arch.instruction import MatrixInstruction
-from tilelang.arch.tables import choose_instruction, matrix_instructions
+from tilelang.arch.tables import choose_instruction, features, matrix_instructions
 from tilelang.arch.target import Target
 from tilelang.diagnostics.problem import Fix, Problem
 from tilelang.diagnostics.rules import dtype as dtype_rules
@@ -253,24 +253,19 @@ def _check_runtime(
                 break
 
 
-_OPERAND_SCOPES = {"cpu": {"shared", "local.fragment", "local"}}
-_ACCUMULATOR_SCOPES = {"cpu": {"shared", "local.fragment", "local"}}
-
-
 def _check_scopes(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
-    kind = context.target.kind
-    operand_scopes = _OPERAND_SCOPES.get(kind, {"shared", "local.fragment"})
+    can = features(context.target)
     for name in ("A", "B", "C"):
         region = record.region(name)
         if region is None:
             continue
         scope, span = region.buffer.scope, record.span_of(name)
         fields = {"operand": region.text(), "scope": scope_name(region.buffer), "target": context.target}
-        if name == "C" and scope not in _ACCUMULATOR_SCOPES.get(kind, {"local.fragment"}):
+        if name == "C" and scope not in can.accumulator_scopes:
             edit = rename_callee(region.buffer.span, context.text, "alloc_fragment")
             fixes = (Fix("Allocate it with T.alloc_fragment", (edit,)),) if edit is not None else ()
             yield scope_rules.GEMM_SCOPE.at(span, related=declared(region.buffer), fixes=fixes, **fields)
-        elif name != "C" and scope not in operand_scopes:
+        elif name != "C" and scope not in can.operand_scopes:
             yield scope_rules.GEMM_OPERAND_SCOPE.at(span, related=declared(region.buffer), **fields)
         elif scope == "local.fragment" and _is_part(region, context):
             yield scope_rules.GEMM_PART_OF_FRAGMENT.at(

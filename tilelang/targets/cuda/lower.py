@@ -8,6 +8,7 @@ import math
 
 from tvm import tirx as X
 
+from tilelang.arch.tables import features
 from tilelang.arch.target import Target
 from tilelang.facts.reports import GeneratedSource
 from tilelang.ir import tile_ops
@@ -42,7 +43,6 @@ OPS = TargetOps(
 
 
 FAST_MATH = "tl.enable_fast_math"  # attribute of the function: approximate exp, log, sin, ... are welcome
-_FIRST_WITH_CP_ASYNC = 80
 
 
 def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
@@ -51,7 +51,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     Raises KernelError for a kernel that the target cannot run.
     """
     threads = math.prod(launch_extents(func)[1])
-    pipelines = plan_pipelines(func, asynchronous=target.sm >= _FIRST_WITH_CP_ASYNC)
+    pipelines = plan_pipelines(func, asynchronous=features(target).async_copies)
     tiles = guard_bounds(expand_elementwise(pipelines.func))
     layouts = infer_layouts(tiles, threads, gemm_layouts(target), target.name)
     per_thread = lower_tile_ops(tiles, layouts, threads, target, OPS)
