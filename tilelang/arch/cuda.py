@@ -72,6 +72,21 @@ MMA_SYNC: tuple[tuple[int, MatrixInstruction], ...] = (
 )
 
 
+# Operand dtype -> first compute capability whose tensor cores take it (PTX ISA 9.7.15, "mma", Target ISA
+# Notes), whether or not this compiler emits the instruction.
+FIRST_WITH: dict[str, int] = {
+    "float16": 70,
+    "int8": 75,
+    "uint8": 75,
+    "int4": 75,
+    "uint4": 75,
+    "bfloat16": 80,
+    "float32": 80,  # as TF32
+    "float64": 80,
+    **dict.fromkeys(_F8, 89),
+}
+
+
 def limits(sm: int) -> Limits:
     """Limits of compute capability `sm`; an unknown one is taken as the newest known that is not newer.
 

@@ -50,6 +50,15 @@ def matrix_instructions(target: Target) -> tuple[MatrixInstruction, ...]:
             return ()
 
 
+def first_with(target: Target, operand: str) -> str | None:
+    """The first architecture of the target's kind whose hardware multiplies tiles of `operand`: `sm_80`.
+
+    None if this target's does already, or if nothing is known.
+    """
+    first = cuda.FIRST_WITH.get(operand) if target.kind == "cuda" else None
+    return None if first is None or first <= target.sm else f"sm_{first}"
+
+
 def choose_instruction(target: Target, operand: str, accumulator: str, k: int) -> MatrixInstruction | None:
     """The instruction for one dtype pair whose k divides the tile's K; None if there is none.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.arch.instruction import MatrixInstruction
-from tilelang.arch.tables import choose_instruction, features, matrix_instructions
+from tilelang.arch.tables import choose_instruction, features, first_with, matrix_instructions
 from tilelang.arch.target import Target
 from tilelang.diagnostics.problem import Fix, Problem
 from tilelang.diagnostics.rules import dtype as dtype_rules
@@ -298,16 +298,24 @@ def _check_dtypes(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
         )
         return
     operand, accumulator = left or right, dtype_name(c.buffer) if c is not None else None
-    known = matrix_instructions(context.target)
-    if operand is None or not known:
+    if operand is None or not features(context.target).unit:
         return
-    legal = [acc for i in known if i.operand == operand for acc in i.accumulators]
-    if not legal and operand in _NEVER_MULTIPLIED:
-        names = ", ".join(dict.fromkeys(i.operand for i in known))
-        yield dtype_rules.GEMM_OPERAND_DTYPE.at(
-            record.span_of("A"), target=context.target, operand=operand, known=names
+    if a and b and left and right and left != right:
+        yield resource_rules.UNSUPPORTED_GEMM_MIX.at(
+            record.span_of("B"),
+            related=declared(a.buffer, b.buffer),
+            a=a.buffer.name,
+            a_dtype=left,
+            b=b.buffer.name,
+            b_dtype=right,
+            target=context.target,
         )
-    elif legal and c is not None and accumulator is not None and accumulator not in legal:
+        return
+    known = matrix_instructions(context.target)
+    legal = [acc for i in known if i.operand == operand for acc in i.accumulators]
+    if not legal:
+        yield _no_instruction(record, operand, known, context.target)
+    elif c is not None and accumulator is not None and accumulator not in legal:
         yield dtype_rules.GEMM_ACCUMULATOR.at(
             record.span_of("C"),
             related=declared(c.buffer),
@@ -317,6 +325,22 @@ def _check_dtypes(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
             legal=" or ".join(dict.fromkeys(legal)),
             target=context.target,
         )
+
+
+def _no_instruction(
+    record: OpRecord, operand: str, known: Sequence[MatrixInstruction], target: Target
+) -> Problem:
+    """What no target multiplies is the author's mistake; what this one, or this compiler, lacks is not."""
+    fields = {"target": target, "operand": operand}
+    fields["known"] = ", ".join(dict.fromkeys(i.operand for i in known))
+    span, first = record.span_of("A"), first_with(target, operand)
+    if not known:
+        return resource_rules.UNSUPPORTED_GEMM_NONE.at(span, **fields)
+    if operand in _NEVER_MULTIPLIED:
+        return dtype_rules.GEMM_OPERAND_DTYPE.at(span, **fields)
+    if first is not None:
+        return resource_rules.UNSUPPORTED_GEMM_BEFORE.at(span, first=first, **fields)
+    return resource_rules.UNSUPPORTED_GEMM.at(span, **fields)
 
 
 # dtypes that no tensor core of any vendor multiplies; what only our tables lack stays silent.

@@ -19,8 +19,30 @@ GEMM_WARPS = replace(
     message="{warps} warps ({threads} threads) cannot share out a tile of M={m}, N={n} in pieces of "
     "{step_m}×{step_n} on {target}; legal for this tile: threads={legal}",
 )
+
+UNSUPPORTED_GEMM = Rule(
+    "unsupported-gemm",
+    "resource",
+    Severity.ERROR,
+    "This compiler has no way to multiply tiles of these dtypes on the target.",
+    "this compiler multiplies no {operand} tiles on {target}; it does {known} there",
+)
+UNSUPPORTED_GEMM_BEFORE = replace(
+    UNSUPPORTED_GEMM,
+    message="{target} has no matrix instruction for {operand} ({first} and newer have), and this compiler "
+    "knows no other way: convert to {known}, or compile for another target",
+)
+UNSUPPORTED_GEMM_NONE = replace(
+    UNSUPPORTED_GEMM,
+    message="this compiler emits no matrix instruction of {target}, and knows no other way",
+)
+UNSUPPORTED_GEMM_MIX = replace(
+    UNSUPPORTED_GEMM,
+    message="{a} is {a_dtype}, {b} is {b_dtype}; this compiler multiplies no tiles of two dtypes on {target} "
+    "yet: convert one of them with T.copy",
+)
 GEMM_INSTRUCTION = replace(
-    GEMM_TILE,
+    UNSUPPORTED_GEMM,
     message="no matrix instruction that this compiler emits on {target} multiplies {operand} into "
     "{accumulator} with K={k}: use another dtype, or another target",
 )
