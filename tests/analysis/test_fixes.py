@@ -82,6 +82,57 @@ def test_fix_cures_its_problem(rule: str, title: str, body: str, expected: str):
     assert _problems(after) == []
 
 
+def one_statement(statement: str) -> str:
+    """A kernel in which `statement` stands between a full tile and its copy out."""
+    return f"""
+@tilelang.jit
+def k(A, B, C):
+    A: T.Tensor((2, 128, 64), T.float32)
+    B: T.Tensor((128, 128), T.float32)
+    C: T.Tensor((128, 64), T.float32)
+    with T.Kernel(4, threads=128) as bx:
+        s = T.alloc_shared((128, 64), T.float32)
+        f = T.alloc_fragment((128, 64), T.float32)
+        r = T.alloc_fragment((64,), T.float32)
+        t = T.alloc_shared((128, 32), T.float32)
+        T.clear(s)
+        T.clear(t)
+        T.copy(s, f)
+        T.clear(r)
+        {statement}
+        T.copy(f, s)
+        T.copy(t, C[0:128, 0:32])
+        T.copy(s, C)
+        T.copy(r, C[0, 0:64])
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("T.copy(A, s)", "T.copy(A[0, 0:128, 0:64], s)"),
+        ("T.copy(B, s)", "T.copy(B[0:128, 0:64], s)"),
+        ("T.copy(s, B)", "T.copy(s, B[0:128, 0:64])"),
+        (
+            "T.copy(B[0:128, bx * 32 : (bx + 2) * 32], t)",
+            "T.copy(B[0:128, bx * 32:bx * 32 + 32], t)",
+        ),
+        ("T.copy(A[0, 0:64, 0:32], t)", "T.copy(A[0, 0:64, 0:32], t[0:64, 0:32])"),
+        ("T.reduce_sum(f, r)", "T.reduce_sum(f, r, dim=0)"),
+        ("T.reduce_max(f, r, 1, clear=False)", "T.reduce_max(f, r, 0, clear=False)"),
+        ("T.reduce_max(f, r, dim=2)", "T.reduce_max(f, r, dim=0)"),
+    ],
+)
+def test_shape_fixes(statement: str, expected: str):
+    text = source(one_statement(statement))
+    line = text[: text.index(statement)].count("\n") + 1
+    (problem,) = [p for p in _problems(text) if p.span.line == line]
+    (fix,) = problem.fixes
+    after = fixed(text, fix)
+    assert expected in after
+    assert [p for p in _problems(after) if p.span.line == line] == []
+
+
 def test_no_fix_where_the_text_is_not_that_of_a_call():
     body = gemm(TALL, clear=False).replace("        c = T.alloc", "        if bx == 0: pass; c = T.alloc")
     for problem in _problems(source(body)):

@@ -56,7 +56,7 @@ def text_at(statements: str) -> tuple[str, str, str]:
         ("s.shpe", "unknown-attribute", "shpe", "did you mean `shape`?"),
         ("f[0, 0] = f[0, 0] @ 2", "unsupported-python", "f[0, 0] @ 2", "T.gemm"),
         ("with T.Kernel(2): pass", "unsupported-python", "T.Kernel(2)", "inside another"),
-        ("x = T.reshape(s, (4, 4))", "bad-arguments", "(4, 4)", "4096 float16 elements"),
+        ("x = T.reshape(s, (4, 4))", "view-shape", "(4, 4)", "another number of bits"),
     ],
 )
 def test_one_mistake_one_problem(statement: str, rule: str, marked: str, said: str):

@@ -12,6 +12,7 @@ from tvm import ir
 
 from tilelang.diagnostics.problem import Related
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, FLOAT_INDEX
+from tilelang.diagnostics.rules.shape import VIEW_SHAPE
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.dtypes import bits, dtype_name, is_float, read_dtype
@@ -19,11 +20,13 @@ from tilelang.frontend.model import TensorType
 from tilelang.frontend.operators import binary, fold
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
+from tilelang.ir.prove import Prover, positive_symbols
 from tilelang.ir.tile_program import Alloc, Symbol
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 from tilelang.language import StridedTensor, Tensor
 from tilelang.language import dynamic as language_dynamic
 from tilelang.language.values import DynamicSize, SizeExpression
+from tilelang.ops.operands import shape_text
 
 SIZE_LIMIT = 2**31  # of extents: block, loop and element numbers are int32
 STRIDE_LIMIT = 2**63  # offsets past 2**31 are computed in 64 bits
@@ -329,15 +332,34 @@ def _product(shape: tuple[Any, ...]) -> Any:
 def _check_size(
     run: Run, call: Bound, callee: str, source: Buffer, dims: tuple[Any, ...], dtype: Any
 ) -> None:
-    """The view must hold as many bits as the buffer; said only where both are numbers."""
-    if isinstance(dtype, Unknown) or isinstance(source.dtype, Unknown):
+    """view-shape: the view must hold as many bits as the buffer; said only where that is proven."""
+    if any(isinstance(v, Unknown) for v in (dtype, source.dtype, *source.shape, *dims)) or -1 in map(
+        as_int, dims
+    ):
         return
-    old, new = _product(source.shape), _product(dims)
-    if old is None or new is None or old * bits(source.dtype) == new * bits(dtype):
-        return
-    what = (
-        f"`{source.name}` holds {old} {source.dtype} elements ({old * bits(source.dtype)} bits), "
-        f"the view ({', '.join(map(show, dims))}) of {dtype} would hold {new} ({new * bits(dtype)} bits)"
+    old, new = (
+        math.prod(source.shape, start=bits(str(source.dtype))),
+        math.prod(dims, start=bits(str(dtype))),
     )
-    related = (Related(source.name_span, f"`{source.name}` is declared here"),)
-    run.report(BAD_ARGUMENTS, call.span_of("shape"), related=related, callee=callee, what=what)
+    prover = Prover(positive_symbols([source.shape, dims]))
+    if prover.equal(old, new) is not False:
+        return
+    run.report(
+        VIEW_SHAPE,
+        call.span_of("shape"),
+        related=(Related(source.name_span, f"`{source.name}` is declared here"),),
+        callee=callee,
+        source=source.name,
+        source_shape=shape_text(source.shape),
+        source_dtype=source.dtype,
+        source_bits=_bits_text(old),
+        shape=shape_text(dims),
+        dtype=dtype,
+        bits=_bits_text(new),
+    )
+
+
+def _bits_text(count: Any) -> str:
+    """`4096 bits`; nothing where the sizes are symbols."""
+    number = as_int(count)
+    return "" if number is None else f" ({number} bits)"

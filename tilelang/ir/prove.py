@@ -63,7 +63,18 @@ class Prover:
         x, y = _same_dtype(a, b)
         if self._analyzer.can_prove_equal(x, y):
             return True
-        return False if self._analyzer.can_prove(X.NE(x, y)) else None
+        if self._analyzer.can_prove(X.NE(x, y)):
+            return False
+        return self._difference_is_zero(x, y)
+
+    def _difference_is_zero(self, x: Any, y: Any) -> bool | None:
+        """For products of symbols, which the analyzer compares only once they are multiplied out."""
+        if not isinstance(x, X.Mul) and not isinstance(y, X.Mul):
+            return None
+        low, high = self.bounds(self.simplify(x - y))
+        if low == high == 0:
+            return True
+        return False if (low or 0) > 0 or (high or 0) < 0 else None
 
     def less(self, a: Value, b: Value) -> bool | None:
         """Whether a < b: True or False if proven, else None."""
@@ -182,6 +193,14 @@ def _collect(value: Any, found: set[ir.Var]) -> None:
         inside: list[ir.Var] = []
         structural_walk(value, (ir.Var, inside.append))
         found.update(inside)
+
+
+def operands_of(value: ir.Expr) -> list[Any]:
+    """The direct operands of a scalar expression; the indices of a load are not among them."""
+    if isinstance(value, ir.Call):
+        return list(value.args)
+    names = ("a", "b", "value", "condition", "true_value", "false_value", "base")
+    return [getattr(value, n) for n in names if hasattr(value, n)]
 
 
 def _same_dtype(a: Value, b: Value) -> tuple[Any, Any]:

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules import shape as rules
 from tilelang.ir import tile_ops
 from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
-from tilelang.ir.values import Region, as_int, show
+from tilelang.ir.values import Region, Value, as_int, show
 from tilelang.ops.build import attributes, convert, operand_region
 from tilelang.ops.extents import LEVEL, CopyExtents, Mismatch, copy_extents
 from tilelang.ops.operands import (
@@ -28,6 +28,7 @@ from tilelang.ops.operands import (
     tile_bytes,
     times,
 )
+from tilelang.ops.slices import slice_text
 from tilelang.ops.tile_op import CheckContext, Mode, OpDescription, RegionAccess, TileOp
 
 from tvm import ir  # isort: skip
@@ -112,15 +113,16 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
         return
     extents = copy_extents(src, dst, context.prover)
     for mismatch in extents.mismatches:
-        yield _mismatch(record, src, dst, mismatch)
+        yield _mismatch(record, src, dst, mismatch, context)
 
 
-def _mismatch(record: OpRecord, src: Region, dst: Region, found: Mismatch) -> Problem:
+def _mismatch(record: OpRecord, src: Region, dst: Region, found: Mismatch, context: CheckContext) -> Problem:
     names: dict[str, Any] = {"src": src.text(), "dst": dst.text()}
     related = declared(src.buffer, dst.buffer)
     shapes: dict[str, Any] = {"src_shape": shape_text(src.extents), "dst_shape": shape_text(dst.extents)}
     if found.kind == "shapes":
-        return rules.COPY_SHAPE.at(record.span_of("dst"), related=related, **names, **shapes)
+        fixes = _slice_of_whole(record, src, dst, context)
+        return rules.COPY_SHAPE.at(record.span_of("dst"), related=related, fixes=fixes, **names, **shapes)
     sizes: dict[str, Any] = {
         "src_size": show(found.src_extent),
         "dst_size": show(found.dst_extent),
@@ -128,9 +130,15 @@ def _mismatch(record: OpRecord, src: Region, dst: Region, found: Mismatch) -> Pr
         "dst_dim": found.dst_dim,
     }
     if found.kind == "source-larger":
-        return rules.COPY_SOURCE_LARGER.at(record.span_of("dst"), related=related, **names, **sizes)
+        fixes = _resized(record, "src", src, found.src_dim, found.dst_extent, context)
+        return rules.COPY_SOURCE_LARGER.at(
+            record.span_of("dst"), related=related, fixes=fixes, **names, **sizes
+        )
     if found.kind == "source-smaller" and _side_that_iterates(src, dst) is dst:
-        return rules.COPY_SOURCE_SMALLER.at(record.span_of("src"), related=related, **names, **sizes)
+        fixes = _resized(record, "dst", dst, found.dst_dim, found.src_extent, context)
+        return rules.COPY_SOURCE_SMALLER.at(
+            record.span_of("src"), related=related, fixes=fixes, **names, **sizes
+        )
     if found.src_dim is not None:
         sized, other, dim, size, argument = src, dst, found.src_dim, found.src_extent, "src"
     else:
@@ -144,6 +152,33 @@ def _mismatch(record: OpRecord, src: Region, dst: Region, found: Mismatch) -> Pr
         other=other.text(),
         other_shape="" if other.is_point else shape_text(other.extents),
     )
+
+
+def _resized(
+    record: OpRecord, argument: str, region: Region, dim: int | None, extent: Value, context: CheckContext
+) -> tuple[Fix, ...]:
+    """The edit that writes one side's slice out with another extent in one dimension."""
+    extents = [extent if k == dim else e for k, e in enumerate(region.extents)]
+    return _written_out(record, argument, region, extents, context)
+
+
+def _slice_of_whole(record: OpRecord, src: Region, dst: Region, context: CheckContext) -> tuple[Fix, ...]:
+    """Where one whole buffer is a part of the other, dimension by dimension from the right: its slice."""
+    for argument, whole, part in (("src", src, dst), ("dst", dst, src)):
+        extra = len(whole.extents) - len(part.extents)
+        if extra < 0:
+            continue
+        wanted = (1,) * extra + part.extents
+        if all(context.prover.less(e, w) is False for e, w in zip(whole.extents, wanted, strict=True)):
+            return _written_out(record, argument, whole, wanted, context)
+    return ()
+
+
+def _written_out(
+    record: OpRecord, argument: str, region: Region, extents: Sequence[Value], context: CheckContext
+) -> tuple[Fix, ...]:
+    text = slice_text(region, extents, context.text)
+    return () if text is None else (Fix(f"Use the slice {text}", (Edit(record.span_of(argument), text),)),)
 
 
 def _side_that_iterates(src: Region, dst: Region) -> Region:

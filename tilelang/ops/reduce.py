@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.problem import Fix, Problem
 from tilelang.diagnostics.rules.scope import REDUCE_SCOPE
-from tilelang.diagnostics.rules.shape import REDUCE_DIM, REDUCE_SHAPE
+from tilelang.diagnostics.rules.shape import REDUCE_DIM, REDUCE_OTHER_DIM, REDUCE_SHAPE
 from tilelang.ir import tile_ops
 from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, Value, as_int, show
 from tilelang.ops.build import attributes, operand_region, option
 from tilelang.ops.operands import declared, dtype_name, scope_name, shape_text, times
+from tilelang.ops.source_edits import append_argument, replace_argument
 from tilelang.ops.tile_op import CheckContext, Mode, OpDescription, RegionAccess, TileOp
 
 from tvm import ir  # isort: skip
@@ -116,6 +117,7 @@ def _check_shape(record: OpRecord, src: Region, dst: Region, context: CheckConte
             related=declared(src.buffer),
             buffer=src.text(),
             shape=shape_text(src.extents),
+            fixes=() if (cure := _fitting_dim(src, dst, context)) is None else _dim_fix(record, cure),
             dim=asked,
             rank=f"{rank} dimension" + "s" * (rank != 1),
             last=rank - 1,
@@ -125,16 +127,37 @@ def _check_shape(record: OpRecord, src: Region, dst: Region, context: CheckConte
     folded = src.extents[:dim] + src.extents[dim + 1 :]
     kept = (*src.extents[:dim], 1, *src.extents[dim + 1 :])
     if all(_differ(dst.extents, shape, context) for shape in (folded, kept)):
-        yield REDUCE_SHAPE.at(
+        cure = _fitting_dim(src, dst, context)
+        yield (REDUCE_SHAPE if cure is None else REDUCE_OTHER_DIM).at(
             record.span_of("out"),
             related=declared(src.buffer, dst.buffer),
+            fixes=() if cure is None else _dim_fix(record, cure),
             out=dst.text(),
             out_shape=shape_text(dst.extents),
             dim=dim,
             buffer=src.text(),
             shape=shape_text(src.extents),
             expected=shape_text(folded or (1,)),
+            cure=cure,
         )
+
+
+def _fitting_dim(src: Region, dst: Region, context: CheckContext) -> int | None:
+    """The one dimension whose reduction surely gives the destination's shape; None if none or several do."""
+    fitting = []
+    for dim in range(len(src.extents)):
+        before, after = src.extents[:dim], src.extents[dim + 1 :]
+        for shape in ((*before, *after), (*before, 1, *after)):
+            if len(shape) == len(dst.extents) and all(
+                context.prover.equal(a, b) for a, b in zip(shape, dst.extents, strict=True)
+            ):
+                fitting.append(dim)
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _dim_fix(record: OpRecord, dim: int) -> tuple[Fix, ...]:
+    edit = replace_argument(record, "dim", str(dim)) or append_argument(record, f"dim={dim}")
+    return () if edit is None else (Fix(f"Use dim={dim}", (edit,)),)
 
 
 def _differ(found: Sequence[Value], expected: Sequence[Value], context: CheckContext) -> bool:

@@ -75,7 +75,29 @@ REDUCE_SHAPE = Rule(
     "The destination of a reduction has the source's shape without the reduced dimension.",
     "{out} is {out_shape}, but reducing dimension {dim} of {buffer} {shape} gives {expected}",
 )
+REDUCE_OTHER_DIM = replace(
+    REDUCE_SHAPE,
+    message="{out} is {out_shape}, but reducing dimension {dim} of {buffer} {shape} gives {expected}; "
+    "it would fit with dim={cure}",
+)
 REDUCE_DIM = replace(
     REDUCE_SHAPE,
     message="{buffer} {shape} has no dimension {dim}; it has {rank}, from 0 to {last}",
+)
+
+VIEW_SHAPE = Rule(
+    "view-shape",
+    "shape",
+    Severity.ERROR,
+    "A view holds exactly as many bits as the buffer it looks at.",
+    "{source} is {source_shape} {source_dtype}{source_bits}, {callee} to {shape} {dtype} would hold another "
+    "number of bits{bits}",
+)
+
+ATOMIC_SHAPE = Rule(
+    "atomic-shape",
+    "shape",
+    Severity.ERROR,
+    "Both sides of an atomic update of a tile cover the same extents.",
+    "{src} is {src_shape}, {dst} is {dst_shape}; extents other than 1 must agree in order, nothing is broadcast",
 )
