@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kernels import GEMM, GEMM_LINE, WRONG_GEMM
-from tilelang.cli import config
 from tilelang.cli.main import main
 from tilelang.diagnostics.registry import RULES
 
@@ -19,7 +18,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(autouse=True)
 def _plain_terminal(monkeypatch: pytest.MonkeyPatch):
-    config._config_of_folder.cache_clear()
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
 
@@ -43,6 +41,11 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
     status = main([str(a) for a in arguments])
     printed = capsys.readouterr()
     return status, printed.out, printed.err
+
+
+def codes(out: str) -> list[tuple[str, int]]:
+    """(rule, line) of the problems in JSON."""
+    return [(p["code"], p["line"]) for p in json.loads(out)]
 
 
 def test_check_of_a_right_kernel(capsys, right: Path):

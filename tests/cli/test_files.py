@@ -6,17 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tilelang.cli import config
-from tilelang.cli.config import CheckConfig, config_for
+from tilelang.arch.target import Target
+from tilelang.cli.config import config_for, target_for
 from tilelang.cli.sources import UnreadableError, find_python_files, read_source
 from tilelang.cli.usage import UsageError, read_choice, split_kernel
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.span import Span
-
-
-@pytest.fixture(autouse=True)
-def _fresh_settings():
-    config._config_of_folder.cache_clear()
+from tilelang.facts.project import Project, Projects
 
 
 def made(folder: Path, *names: str) -> Path:
@@ -80,21 +76,22 @@ def problem(rule: str) -> Problem:
     return Problem(rule, Severity.ERROR, "m", Span("k.py", 1, 1, 1, 2))
 
 
-def settings(folder: Path, toml: str) -> CheckConfig:
+def settings(folder: Path, toml: str) -> Project:
     (folder / "pyproject.toml").write_text(toml, encoding="utf-8")
     return config_for(made(folder, "pkg/k.py") / "pkg" / "k.py")
 
 
 def test_without_settings_everything_counts_for_sm_90(tmp_path: Path):
     found = settings(tmp_path, "[project]\nname = 'x'\n")
-    assert found.target.name == "cuda:sm_90" and found.wants(problem("gemm-shape"))
+    assert found.target is None and found.wants(problem("gemm-shape"))
+    assert target_for(tmp_path / "pkg" / "k.py", None).name == "cuda:sm_90"
 
 
 def test_settings_of_the_nearest_project_with_a_table(tmp_path: Path):
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "pyproject.toml").write_text("[tool.other]\n", encoding="utf-8")
     found = settings(tmp_path, "[tool.tilelang]\ntarget = 'hip'\n")
-    assert found.target.name == "hip:gfx942"
+    assert found.target == Target("hip", "gfx942")
 
 
 def test_select_and_ignore_take_rules_and_families(tmp_path: Path):
@@ -107,10 +104,18 @@ def test_select_and_ignore_take_rules_and_families(tmp_path: Path):
 @pytest.mark.parametrize(
     ("toml", "said"),
     [
-        ("[tool.tilelang]\ntargte = 'cuda'\n", "no key 'targte'; it takes target, select and ignore"),
+        (
+            "[tool.tilelang]\ntargte = 'cuda'\n",
+            "no key 'targte'; it takes target, select, ignore and",
+        ),
         ("[tool.tilelang]\ntarget = 'abacus'\n", "unknown target 'abacus'"),
         ("[tool.tilelang]\nignore = ['gemm-shap']\n", "'gemm-shap'.*did you mean gemm-shape"),
         ("[tool.tilelang]\nignore = 'gemm-shape'\n", "ignore must be a list"),
+        ("[tool.tilelang]\nspecialisations = 3\n", "expected values by kernel"),
+        (
+            "[tool.tilelang.specialisations.f]\nx = [1]\n",
+            r"expected a number, .* not \[1\]",
+        ),
         ("[tool]\ntilelang = 3\n", "tool.tilelang must be a table"),
         ("[tool.tilelang\n", r"pyproject\.toml cannot be read"),
     ],
@@ -118,6 +123,23 @@ def test_select_and_ignore_take_rules_and_families(tmp_path: Path):
 def test_wrong_settings_are_refused_with_the_place(tmp_path: Path, toml: str, said: str):
     with pytest.raises(UsageError, match=said):
         settings(tmp_path, toml)
+
+
+def test_specialisations_are_values_by_kernel(tmp_path: Path):
+    found = settings(
+        tmp_path, "[tool.tilelang.specialisations.gemm]\nblock_M = 64\ndtype = 'float16'\ntransposed = true\n"
+    )
+    assert found.choice("Ops.gemm", "gemm") == {"block_M": "64", "dtype": "'float16'", "transposed": "True"}
+    assert found.choice("other") == {}
+
+
+def test_settings_are_read_again_when_the_file_changes(tmp_path: Path):
+    project, projects = tmp_path / "pyproject.toml", Projects()
+    assert projects.of(tmp_path / "k.py") == Project()
+    project.write_text("[tool.tilelang]\ntarget = 'metal'\n", encoding="utf-8")
+    assert projects.of(tmp_path / "k.py").target == Target("metal", "metal3")
+    project.write_text("[tool.tilelang]\ntarget = 'cpu'\n", encoding="utf-8")
+    assert projects.of(tmp_path / "k.py").target == Target("cpu", "native")
 
 
 def test_split_kernel():

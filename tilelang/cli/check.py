@@ -1,84 +1,221 @@
 """`tilelang check PATH...`: report the mistakes in the kernels of files and folders; nothing of theirs is
 executed.
 
-Settings come from `[tool.tilelang]` of the nearest pyproject.toml. Exit status 1 if there is an error.
+Settings come from `[tool.tilelang]` of the nearest pyproject.toml; --target, --select and --ignore go over
+them. With - for PATH the file is read from standard input. Exit status 1 if an error is left, with --diff
+also if there is anything to fix.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import sys
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tilelang
-from tilelang.arch.target import Target
+from tilelang.cli.check_file import Checked, CheckTask, check_file, lost
 from tilelang.cli.config import config_for
-from tilelang.cli.sources import UnreadableError, find_python_files, read_source
-from tilelang.cli.usage import FAILED, FINE, UsageError, target_argument
+from tilelang.cli.sources import (
+    Source,
+    UnreadableError,
+    decoded,
+    find_python_files,
+    normalised,
+    read_file,
+    read_source,
+)
+from tilelang.cli.usage import FAILED, FINE, UsageError, rules_argument, target_argument
+from tilelang.cli.workers import Lost, Workers, available_processors
 from tilelang.diagnostics.json import to_json
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.registry import RULES
 from tilelang.diagnostics.render import summary
 from tilelang.diagnostics.sarif import to_sarif
+from tilelang.facts.project import DEFAULT_TARGET, Projects
+
+_STDIN = Path("-")
+_FILE_LIMIT_S = 120.0  # the frontend has a step limit; what takes longer hangs in a solver
+_FILES_PER_PROCESS = 4  # so many take about as long as starting one more process
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "paths", nargs="+", type=Path, metavar="PATH", help="a Python file, or a folder of them"
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="PATH",
+        help="a Python file, a folder of them, or - for standard input",
     )
     parser.add_argument(
         "--target",
         type=target_argument,
         help="what to check for: cuda, cuda:sm_80, hip:gfx942, metal, cpu (default: cuda:sm_90)",
     )
+    parser.add_argument(
+        "--select",
+        type=rules_argument,
+        metavar="RULES",
+        help="report only these rules or families, separated by commas, as in shape,gemm-scope",
+    )
+    parser.add_argument(
+        "--ignore", type=rules_argument, metavar="RULES", help="do not report these rules or families"
+    )
     parser.add_argument("--format", choices=("text", "json", "sarif"), default="text", help="default: text")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--fix", action="store_true", help="make the fixes that leave no choice")
+    what.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
+    what.add_argument(
+        "--annotate",
+        action="store_true",
+        help="print the files with shapes, layouts, instructions and problems as comments",
+    )
+    parser.add_argument(
+        "--stdin-filename",
+        type=Path,
+        default=Path("<stdin>"),
+        metavar="FILE",
+        help="the name of what comes from standard input; its folder decides about pyproject.toml",
+    )
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="processes to check with; 1 is this one (default: processors)"
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
-    missing = [p for p in options.paths if not p.exists()]
-    problems: list[Problem] = []
-    texts: dict[str, list[str]] = {}
-    n_files = 0
-    for file in find_python_files(p for p in options.paths if p not in missing):
-        n_files += 1
-        problems += _check(file, options.target, texts)
-    if len(missing) < len(options.paths) or options.format != "text":  # a machine always gets a document
-        _show(problems, n_files, texts, options.format)
+    missing = [p for p in options.paths if p != _STDIN and not p.exists()]
+    files = find_python_files([p for p in options.paths if p not in missing])
+    checked = _check_all(options, [_read(options, file) for file in files])
+    problems = [p for c in checked for p in c.problems]
+    if checked or options.format != "text":  # a machine always gets a document
+        _show(options, checked, problems)
     if missing:
-        names = ", ".join(map(str, missing))
-        raise UsageError(f"{names}: no such file or folder")
-    return FAILED if any(p.severity is Severity.ERROR for p in problems) else FINE
+        raise UsageError(f"{', '.join(map(str, missing))}: no such file or folder")
+    would_fix = options.diff and any(c.fixed for c in checked)
+    return FAILED if would_fix or any(p.severity is Severity.ERROR for p in problems) else FINE
 
 
-def _check(file: Path, target: Target | None, texts: dict[str, list[str]]) -> list[Problem]:
-    """The problems of one file that its configuration wants, in the order of the text; its lines go to
-    `texts`.
-    """
-    config = config_for(file)
-    if target is not None:
-        config = replace(config, target=target)
+@dataclass(frozen=True)
+class _Input:
+    """A file to check; `source` None where it is no Python text, which `problem` says."""
+
+    path: Path
+    source: Source | None
+    problem: Problem | None = None
+
+
+def _read(options: argparse.Namespace, path: Path) -> _Input:
     try:
-        text = read_source(file)
+        if path == _STDIN:
+            name = options.stdin_filename
+            return _Input(name, decoded(name, sys.stdin.buffer.read()))
+        return _Input(path, read_file(path))
     except UnreadableError as error:
-        return [error.problem]
-    texts[str(file)] = text.split("\n")
-    if "tilelang" not in text:
-        return []  # no kernel without an import of the language; most files of a folder end here
-    from tilelang.analysis.check import check_source
-    from tilelang.jit.details import detailed_report
-
-    report = check_source(str(file), text, config.target.name, detailed_report)
-    return [p for p in report.all_problems() if config.wants(p)]
+        return _Input(options.stdin_filename if path == _STDIN else path, None, error.problem)
 
 
-def _show(problems: list[Problem], n_files: int, texts: dict[str, list[str]], form: str) -> None:
-    if form == "json":
+def _check_all(options: argparse.Namespace, inputs: Sequence[_Input]) -> list[Checked]:
+    """What is found in each file, in their order; fixes are written."""
+    projects = Projects()
+    found: dict[int, Checked] = {}
+    tasks: dict[int, CheckTask] = {}
+    for index, one in enumerate(inputs):
+        project = config_for(one.path, projects)
+        if one.source is None:
+            found[index] = Checked(str(one.path), [one.problem] if one.problem else [], "")
+        elif "tilelang" not in one.source.text:
+            # No kernel without an import of the language; most files of a folder end here.
+            found[index] = Checked(str(one.path), [], one.source.text)
+        else:
+            tasks[index] = CheckTask(
+                str(one.path),
+                one.source.text,
+                options.target or project.target or DEFAULT_TARGET,
+                replace(project, rules=project.rules.over(options.select, options.ignore)),
+                fix=options.fix or options.diff,
+                annotate=options.annotate,
+            )
+    found.update(zip(tasks, _check_side_by_side(list(tasks.values()), options.jobs), strict=True))
+    if options.fix:
+        for index, checked in found.items():
+            source = inputs[index].source
+            if source is not None and checked.text != source.text and index in tasks:
+                _write(options, inputs[index].path, replace(source, text=checked.text))
+    if options.diff:
+        for index, checked in sorted(found.items()):
+            source = inputs[index].source
+            _print_diff(checked, source.text if source is not None else "")
+    return [found[index] for index in range(len(inputs))]
+
+
+def _check_side_by_side(tasks: list[CheckTask], jobs: int | None) -> list[Checked]:
+    n_processes = min(jobs or available_processors(), -(-len(tasks) // _FILES_PER_PROCESS))
+    if n_processes < 2:
+        return [check_file(task) for task in tasks]
+    results = Workers(check_file, n_processes, _FILE_LIMIT_S).map(tasks)
+    return [lost(task, r.why) if isinstance(r, Lost) else r for task, r in zip(tasks, results, strict=True)]
+
+
+def _write(options: argparse.Namespace, path: Path, source: Source) -> None:
+    if path == options.stdin_filename and _STDIN in options.paths:
+        sys.stdout.write(source.text)
+        return
+    try:
+        path.write_bytes(source.encoded())
+    except (OSError, UnicodeEncodeError) as error:
+        raise UsageError(f"{path} cannot be written: {error}", FAILED) from None
+
+
+def _print_diff(checked: Checked, before: str) -> None:
+    old, new = before.splitlines(keepends=True), checked.text.splitlines(keepends=True)
+    for line in difflib.unified_diff(old, new, checked.path, checked.path):
+        print(line, end="" if line.endswith("\n") else "\n\\ No newline at end of file\n")
+
+
+def _show(options: argparse.Namespace, checked: list[Checked], problems: list[Problem]) -> None:
+    if options.format == "json":
         print(to_json(problems))
-    elif form == "sarif":
+        return
+    if options.format == "sarif":
         print(to_sarif(problems, RULES, tilelang.PACKAGE_VERSION))
-    else:
-        from tilelang.diagnostics.render_terminal import print_problems
+        return
+    if options.annotate:
+        for one in checked:
+            if one.annotated is not None:
+                print(one.annotated, end="" if one.annotated.endswith("\n") else "\n")
+        return
+    from tilelang.diagnostics.render_terminal import print_problems
 
-        print_problems(problems, texts.get, sys.stdout)
-        print(summary(problems, n_files))
+    # What was asked for on standard output must not be mixed with the report.
+    stream = sys.stderr if options.diff or (options.fix and _STDIN in options.paths) else sys.stdout
+    print_problems(problems, _Lines({c.path: c.text for c in checked if c.problems}), stream)
+    fixed = sum((c.fixed for c in checked), Counter[str]())
+    if fixed:
+        what = ", ".join(f"{rule} ({n})" if n > 1 else rule for rule, n in sorted(fixed.items()))
+        print(f"{'would fix' if options.diff else 'fixed'}: {what}", file=stream)
+    print(summary(problems, len(checked)), file=stream)
+
+
+class _Lines:
+    """The lines of files for excerpts: those checked as they are now, others (of helpers) from disk."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._lines: dict[str, list[str] | None] = {}
+
+    def __call__(self, path: str) -> list[str] | None:
+        if path not in self._lines:
+            self._lines[path] = self._read(path)
+        return self._lines[path]
+
+    def _read(self, path: str) -> list[str] | None:
+        text = self._texts.get(path)
+        if text is not None:
+            return normalised(text).split("\n")
+        try:
+            return read_source(Path(path)).split("\n")
+        except UnreadableError:
+            return None

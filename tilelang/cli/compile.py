@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tilelang.cli.config import config_for
+from tilelang.cli.config import target_for
 from tilelang.cli.sources import UnreadableError, read_source
 from tilelang.cli.usage import (
     FAILED,
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     file, kernel = split_kernel(options.kernel)
     choice = read_choice(options.choice)
-    target = options.target or config_for(file).target
+    target = target_for(file, options.target)
     try:
         text = read_source(file)
     except UnreadableError as error:

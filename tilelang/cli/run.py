@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilelang.cli.config import config_for
+from tilelang.cli.config import target_for
 from tilelang.cli.sources import UnreadableError, read_source
 from tilelang.cli.usage import FAILED, FINE, UsageError, add_kernel_argument, read_choice, split_kernel
 from tilelang.diagnostics.problem import Severity
@@ -65,7 +65,7 @@ def _report(file: Path, text: str, name: str | None, choice: Mapping[str, str]) 
     qualified_name = the_kernel(file, text, name)
     module = StaticModule(str(file), text)
     kernel = next(k for k in module.kernels if k.qualified_name == qualified_name)
-    return check_kernel(module, kernel, config_for(file).target.name, choice)
+    return check_kernel(module, kernel, target_for(file, None).name, choice)
 
 
 def _run(request: dict[str, Any], file: Path, timeout_s: float) -> RunResult:

@@ -8,6 +8,7 @@ import io
 import os
 import tokenize
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from tilelang.diagnostics.problem import Problem
@@ -49,24 +50,52 @@ def _below(folder: Path) -> Iterator[Path]:
         yield from (Path(parent, f) for f in sorted(files) if f.endswith(".py"))
 
 
+@dataclass(frozen=True)
+class Source:
+    """The text of a file, line ends as they are, and the encoding it was read in."""
+
+    text: str
+    encoding: str
+
+    def encoded(self) -> bytes:
+        """As it stands in a file. Raises UnicodeEncodeError."""
+        return self.text.encode(self.encoding)
+
+
 def read_source(path: Path) -> str:
     """The text of a file, line ends as \\n, without a byte order mark. Raises UnreadableError."""
+    return normalised(read_file(path).text)
+
+
+def normalised(text: str) -> str:
+    """`text` with \\n for every line end."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_file(path: Path) -> Source:
+    """A file as it is, but for its byte order mark. Raises UnreadableError."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise _unreadable(path, 1, 1, f"{path} cannot be read: {error.strerror or error}") from None
+    return decoded(path, data)
+
+
+def decoded(path: Path, data: bytes) -> Source:
+    """Bytes as the text of a Python file called `path`, by the encoding they declare. Raises
+    UnreadableError.
+    """
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as error:
         raise _unreadable(path, *_undecodable(data), _encoding_message(path, data, str(error))) from None
     try:
-        text = data.decode(encoding)
+        return Source(data.decode(encoding), encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
         said = f"byte 0x{data[error.start]:02x} in line {line} is not {encoding} text"
         raise _unreadable(path, line, column, _encoding_message(path, data, said)) from None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _undecodable(data: bytes) -> tuple[int, int]:

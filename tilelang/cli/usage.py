@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import ast
 from pathlib import Path
-from typing import Any
 
 from tilelang.arch.target import Target, parse_target
+from tilelang.diagnostics.selection import rule_names
+from tilelang.facts.project import as_source
 
 FINE = 0
 FAILED = 1  # problems were found, a run did not agree with its reference
@@ -26,6 +26,14 @@ def target_argument(text: str) -> Target:
     """For argparse: `cuda`, `cuda:sm_80`, `hip:gfx942`, `metal`, `cpu`."""
     try:
         return parse_target(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def rules_argument(text: str) -> frozenset[str]:
+    """For argparse: names of rules and families, `shape,gemm-scope`."""
+    try:
+        return rule_names(name.strip() for name in text.split(",") if name.strip())
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -61,14 +69,5 @@ def read_choice(pairs: list[str]) -> dict[str, str]:
         name, separator, value = pair.partition("=")
         if not separator or not name.strip().isidentifier():
             raise UsageError(f"-D {pair}: write NAME=VALUE, as in -D block_M=64")
-        choice[name.strip()] = _as_source(value.strip())
+        choice[name.strip()] = as_source(value.strip())
     return choice
-
-
-def _as_source(value: str) -> str:
-    """`value` itself where it is a Python expression, quoted where it is a bare word such as float16."""
-    try:
-        parsed: Any = ast.parse(value, mode="eval").body
-    except SyntaxError:
-        return repr(value)
-    return repr(value) if isinstance(parsed, ast.Name) else value

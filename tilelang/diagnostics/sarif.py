@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
+from tilelang.diagnostics.pages import rule_page
 from tilelang.diagnostics.problem import Fix, Problem, Severity
 from tilelang.diagnostics.rule import Rule
 from tilelang.diagnostics.span import Span
@@ -38,12 +39,16 @@ def to_sarif(problems: Iterable[Problem], rules: Mapping[str, Rule], version: st
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
-    return {
+    described: dict[str, Any] = {
         "id": rule.name,
         "shortDescription": {"text": rule.summary},
         "defaultConfiguration": {"level": _LEVELS[rule.level]},
-        "properties": {"family": rule.family},
+        "properties": {"family": rule.family, "tags": [rule.family]},
     }
+    page = rule_page(rule.name)
+    if page is not None:
+        described["help"] = {"text": page, "markdown": page}
+    return described
 
 
 def _result(problem: Problem, index: Mapping[str, int]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from tilelang.diagnostics.span import Span
 from tilelang.facts.kernel_facts import KernelFacts
 from tilelang.facts.reports import RunResult
 from tilelang_lsp.ide.run_report import one_line
-from tilelang_lsp.ide.wording import shared_memory_text
+from tilelang.facts.wording import shared_memory_text
 
 RUN_TITLE = "▶ run & assert vs torch"
 _PREVIEWS = (("cuda", "preview CUDA"), ("hip", "preview HIP"), ("metal", "preview Metal"))

@@ -17,7 +17,16 @@ ANALYSIS_FAILED = Rule(
     "analysis-failed",
     "internal",
     Severity.INFO,
-    "The editor's analysis of a kernel failed as a whole, so its hovers and checks are missing.",
+    "The analysis of a kernel failed as a whole, so its hovers and checks are missing.",
     "{kernel} could not be analysed, its hovers and checks are missing: {failure}. "
     "This is a bug in tilelang-lsp, not in your kernel.",
+)
+
+FILE_LOST = Rule(
+    "analysis-failed",
+    "internal",
+    Severity.INFO,
+    "The analysis of a kernel failed as a whole, so its hovers and checks are missing.",
+    "{file} could not be analysed, so nothing was checked in it: the process {why}. "
+    "This is a bug in tilelang-lsp, not in your kernels.",
 )
