@@ -10,7 +10,7 @@ import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
-from tests.emulator import instructions
+from tests.emulator import atomics, instructions
 from tests.emulator.expressions import Expressions
 from tests.emulator.memory import EmulationError, SharedMemory, numpy_dtype, poison
 from tilelang.layout.banks import conflict_degree
@@ -292,6 +292,8 @@ class _Block:
             self._together(mask, name)
             self._ldmatrix(name, call.args[0].args[0], call.args[1].args[0])
             return None
+        if name.startswith("atomic_"):
+            return atomics.update(self, name, list(call.args), mask)
         if name.startswith("mma_"):
             self._together(mask, name)
             self._mma(name, *(a.args[0] for a in call.args))

@@ -7,8 +7,14 @@ from dataclasses import dataclass, field
 import ml_dtypes
 import numpy as np
 
-NUMPY_DTYPES = {"bfloat16": ml_dtypes.bfloat16, "bool": np.bool_}
-NOBODY, MANY = -1, -2
+from tilelang.arch.float_formats import FORMATS
+
+NUMPY_DTYPES = {
+    "bfloat16": ml_dtypes.bfloat16,
+    "bool": np.bool_,
+    **{name: getattr(ml_dtypes, name) for name in FORMATS},
+}
+NOBODY, MANY, ATOMIC = -1, -2, -3
 
 
 class EmulationError(AssertionError):
@@ -94,6 +100,20 @@ class SharedMemory:
         self._writer[at] = thread[:, None]
         self._written_at[at] = self.epoch
 
+    def touch_atomically(self, thread: np.ndarray, at: np.ndarray, what: str) -> None:
+        """Atomic updates of the bytes `at` [n, bytes] by `thread` [n]: they race with all but their like."""
+        self._check_flight(at, what)
+        for owner, when, did in (
+            (self._writer, self._written_at, "wrote"),
+            (self._reader, self._read_at, "read"),
+        ):
+            other = owner[at]
+            bad = (when[at] == self.epoch) & (other != thread[:, None]) & (other != ATOMIC)
+            if bad.any():
+                self._race(at, bad, thread, other, f"{what} updates what", did)
+        self._writer[at] = ATOMIC
+        self._written_at[at] = self.epoch
+
     def _span(self, start: np.ndarray, count: int, what: str) -> np.ndarray:
         if len(start) and (start.min() < 0 or start.max() + count > self.size):
             raise EmulationError(
@@ -124,7 +144,7 @@ class SharedMemory:
     ) -> None:
         row, column = np.argwhere(bad)[0]
         who = int(other[row, column])
-        name = "several threads" if who == MANY else f"thread {who}"
+        name = {MANY: "several threads", ATOMIC: "an atomic"}.get(who, f"thread {who}")
         raise EmulationError(
             f"race: thread {int(thread[row])}: {verb} {name} {did} at byte {int(at[row, column])}, "
             "with no barrier between"

@@ -11,6 +11,7 @@ from tvm import ir
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_LANGUAGE_NAME
 from tilelang.frontend.allocations import allocate
 from tilelang.frontend.arguments import Argument, Bound, bind_arguments, signature_of
+from tilelang.frontend.atomics import atomic
 from tilelang.frontend.decorators import decorate_value
 from tilelang.frontend.intrinsics import choose, condition_guard, convert_value, evaluate
 from tilelang.frontend.model import Frame
@@ -47,6 +48,8 @@ def call_language(
         return bound
     if not _supported(run, entry, function, bound) and entry.kind in ("expr", "sync"):
         return Unknown(f"T.{name} is used in a way that is not supported")
+        case "tile_op" if entry.op == "atomic":
+            return atomic(run, entry.fixed["kind"], entry.fixed["lanes"], bound)
     match entry.kind:
         case "tile_op":
             record_operation(run, entry.op, entry.fixed, bound)

@@ -21,6 +21,8 @@ COPY = "tl.copy"
 GEMM = "tl.gemm"
 FILL = "tl.fill"
 REDUCE = "tl.reduce"
+ATOMIC = "tl.atomic"  # (address of an element, values): an expression, the old value
+ATOMIC_TILE = "tl.atomic_tile"
 # Barrier among all threads of a block, and the asynchronous-copy group marks that pipelining places.
 SYNC = "tl.sync"
 ASYNC_COMMIT = "tl.async_commit"
@@ -52,6 +54,11 @@ def call(
 def is_call(node: Any, name: str) -> bool:
     """Whether `node` is a call of the operation `name`."""
     return isinstance(node, ir.Call) and isinstance(node.op, ir.Op) and node.op.name == name
+
+
+def is_ours(node: Any) -> bool:
+    """Whether `node` is a call of one of our operations, which may have an effect."""
+    return isinstance(node, ir.Call) and isinstance(node.op, ir.Op) and str(node.op.name).startswith("tl.")
 
 
 def region(buffer: ir.Var, mins: list[Any], extents: list[Any]) -> Any:

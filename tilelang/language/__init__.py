@@ -13,6 +13,16 @@ from tilelang.language.allocate import (
 from tilelang.language.annotations import (
     use_swizzle,
 )
+from tilelang.language.atomics import (
+    atomic_add,
+    atomic_addx2,
+    atomic_addx4,
+    atomic_load,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_store,
+)
 from tilelang.language.dtypes import DType as dtype
 from tilelang.language.dtypes import (
     bfloat16,
@@ -247,3 +257,13 @@ __all__ = [
     "vectorized",
     "view",
 ]
+    "atomic_add",
+    "atomic_addx2",
+    "atomic_addx4",
+    "atomic_load",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_store",
+    "ballot",
+    "ballot_sync",

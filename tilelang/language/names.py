@@ -45,6 +45,10 @@ def _entries(kind: EntryKind, names: str) -> dict[str, Entry]:
 
 
 _TILE_OPS = {
+def _atomic(kind: str, *unsupported: str, lanes: int = 1) -> Entry:
+    return Entry("tile_op", "atomic", {"kind": kind, "lanes": lanes}, frozenset(unsupported))
+
+
     "copy": Entry("tile_op", "copy", unsupported=frozenset({"annotations", "loop_layout"})),
     "gemm": Entry("tile_op", "gemm", unsupported=frozenset({"mbar", "annotations"})),
     "fill": Entry("tile_op", "fill", unsupported=frozenset({"annotations"})),
@@ -59,6 +63,14 @@ _TILE_OPS = {
 _FRAMES = {
     "Kernel": Entry("frame", "Kernel", unsupported=frozenset({"prelude", "cluster_dims"})),
     "Parallel": Entry("frame", "Parallel", unsupported=frozenset({"loop_layout"})),
+    "atomic_add": _atomic("add"),
+    "atomic_max": _atomic("max"),
+    "atomic_min": _atomic("min"),
+    "atomic_or": _atomic("or"),
+    "atomic_addx2": _atomic("add", lanes=2),
+    "atomic_addx4": _atomic("add", lanes=4),
+    "atomic_load": _atomic("load"),
+    "atomic_store": _atomic("store"),
     "Pipelined": Entry("frame", "Pipelined"),
     "serial": Entry("frame", "serial"),
     "Serial": Entry("frame", "serial"),

@@ -13,6 +13,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
+from tilelang.ir.evaluate import is_choice
 from tilelang.passes.walk import variables, walk
 
 Mode = Literal["read", "write"]
@@ -36,10 +37,8 @@ def accesses(stmt: Any) -> Iterator[Access]:
             yield from _reads(i)
         yield from _reads(stmt.value)
         yield Access(stmt.buffer, "write", stmt)
-    elif isinstance(stmt, X.Evaluate):
+    elif isinstance(stmt, X.Evaluate | X.Bind):
         yield from _call(stmt.value)
-    elif isinstance(stmt, X.Bind):
-        yield from _reads(stmt.value)
     elif isinstance(stmt, X.IfThenElse | X.While):
         yield from _reads(stmt.condition)
     elif isinstance(stmt, X.For):
@@ -78,13 +77,18 @@ def _call(call: Any) -> Iterator[Access]:
     if not isinstance(call, ir.Call) or not isinstance(call.op, ir.Op):
         yield from _reads(call)
         return
+    if is_choice(call):
+        for arg in call.args:
+            yield from _call(arg)
+        return
     name = str(call.op.name)
     args = list(call.args)
     written = {tile_ops.COPY: 1, tile_ops.FILL: 0, tile_ops.REDUCE: 1, tile_ops.GEMM: 2}.get(name)
-    if written is None and name.startswith("tl."):
+    kind = str(call.attrs["kind"]) if name == tile_ops.ATOMIC else ""
+    if written is None and name.startswith("tl.") and kind != "load":
         written = 0
     only_written = name in (tile_ops.COPY, tile_ops.FILL) or (
-        name == tile_ops.REDUCE and bool(call.attrs["clear"])
+        (name == tile_ops.REDUCE and bool(call.attrs["clear"])) or kind == "store"
     )
     for k, arg in enumerate(args):
         element = _pointee(arg)

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import tvm_ffi
 from tvm import ir, sym
 from tvm import tirx as X
 
+from tilelang.ir import tile_ops
 from tilelang.ir.evaluate import is_choice
 from tilelang.ir.simplify import simplify
+from tilelang.ops.atomic import Atomic
 from tilelang.passes.walk import constant, index, map_operands, remake
 
 _POSITIVE = sym.ConstIntBound(1, sym.ConstIntBound.POS_INF)
@@ -73,6 +76,15 @@ class _Guards:
             return self._if(stmt)
         if isinstance(stmt, X.BufferStore):
             return self._store(stmt)
+        if isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.ATOMIC):
+            call, missing = self._atomic(stmt.value)
+            new = X.Evaluate(call, stmt.span)
+            return X.IfThenElse(conjunction(missing), new, None, stmt.span) if missing else new
+        if isinstance(stmt, X.Bind) and tile_ops.is_call(stmt.value, tile_ops.ATOMIC):
+            call, missing = self._atomic(stmt.value)
+            if missing:
+                call = X.if_then_else(conjunction(missing), call, X.const(0, str(stmt.var.ty.dtype)))
+            return X.Bind(stmt.var, call, stmt.span)
         if isinstance(stmt, X.Bind):
             value = self._guarded(stmt.value)
             return stmt if value.same_as(stmt.value) else X.Bind(stmt.var, value, stmt.span)
@@ -109,6 +121,23 @@ class _Guards:
             value = self._guarded(stmt.value)
         store = X.BufferStore(stmt.buffer, value, indices, stmt.span)
         return X.IfThenElse(conjunction(missing), store, None, stmt.span) if missing else store
+
+    def _atomic(self, call: Any) -> tuple[Any, list[Any]]:
+        """The update with guarded operands, and the conditions under which it stays inside the tensor."""
+        op = Atomic.read(call)
+        indices = [self._guarded(i) for i in op.dst.indices]
+        dst = X.BufferLoad(op.dst.source, indices)
+        missing: list[Any] = []
+        if dst.source.scope() == "global":
+            missing = missing_bounds(dst.source, indices, self._analyzer)
+            if len(op.values) > 1:
+                last = [*indices[:-1], indices[-1] + (len(op.values) - 1)]
+                missing += missing_bounds(dst.source, last, self._analyzer)
+        with ExitStack() as inside:
+            for condition in missing:
+                self._assume(inside, condition)
+            values = tuple(self._guarded(v) for v in op.values)
+        return replace(op, dst=dst, values=values).call(), missing
 
     def _guarded(self, expr: Any) -> Any:
         """The expression with guarded loads. Conditions of if_then_else hold in their branches."""

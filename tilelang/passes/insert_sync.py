@@ -27,17 +27,21 @@ from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.ir.tile_ops import seq
 from tilelang.passes.accesses import accesses, all_accesses, storages
 from tilelang.passes.plan_pipelines import SETTLED
-from tilelang.passes.walk import children, constant, remake, walk, with_body
+from tilelang.passes.walk import calls, children, constant, remake, walk, with_body
 
 _NOBODY, _MANY = -1, -2
 
 
 @dataclass(frozen=True, eq=False)
 class _Touch:
-    """One access; `owners` says for every element which thread touches it, None where that is not known."""
+    """One access; `owners` says for every element which thread touches it, None where that is not known.
+
+    `atomic` accesses never conflict with each other.
+    """
 
     written: bool
     owners: np.ndarray | None
+    atomic: bool = False
 
 
 @dataclass
@@ -67,7 +71,7 @@ class _Pending:
 
 
 def _conflict(a: _Touch, b: _Touch) -> bool:
-    if not (a.written or b.written):
+    if not (a.written or b.written) or (a.atomic and b.atomic):
         return False
     if a.owners is None or b.owners is None:
         return True
@@ -172,7 +176,8 @@ class _Sync:
                 # Elements of a view have numbers of their own.
                 alone = not isinstance(part, X.Evaluate) and handle not in self._storages.values()
                 owners = self._owners(access.element, access.buffer, loops) if alone else None
-                touches.setdefault(handle, set()).add(_Touch(access.mode == "write", owners))
+                atomic = any(access.element.same_as(e) for e in _atomic_elements(part))
+                touches.setdefault(handle, set()).add(_Touch(access.mode == "write", owners, atomic))
         return _Pending({h: frozenset(t) for h, t in touches.items()})
 
     def _owners(self, element: Any, buffer: ir.Var, loops: Mapping[int, int]) -> np.ndarray | None:
@@ -281,6 +286,13 @@ class _Sync:
             return
         for child in children(stmt):
             yield from self._all_leaves(child)
+
+
+def _atomic_elements(stmt: Any) -> list[Any]:
+    """The elements in `stmt` that atomics touch."""
+    if not isinstance(stmt, X.Evaluate | X.Bind):
+        return []
+    return [c.args[0].args[0] for c in calls(stmt.value) if tile_ops.is_call(c, tile_ops.ATOMIC)]
 
 
 def _loops(stmt: Any) -> dict[int, int]:

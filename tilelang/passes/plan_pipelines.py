@@ -199,8 +199,12 @@ def _candidates(loop: X.For) -> Iterator[_Producer]:
     touched = [list(all_accesses(s)) for s in body]
     written = {a.buffer.__chandle__() for per in touched for a in per if a.mode == "write"}
     bound_inside = {v.__chandle__() for s in body for v in _defined(s)}
+    # What an instruction returns cannot be had twice.
+    bound_inside |= {
+        s.var.__chandle__() for s in body if isinstance(s, X.Bind) and tile_ops.is_ours(s.value)
+    }
     for at, stmt in enumerate(body):
-        if isinstance(stmt, X.Bind):
+        if isinstance(stmt, X.Bind) and not tile_ops.is_ours(stmt.value):
             scalars[stmt.var] = substitute(stmt.value, scalars)
         if not (isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.COPY)):
             continue

@@ -40,6 +40,7 @@ class CpuFunction:
     def __init__(self, artifact: Artifact) -> None:
         self._entry = artifact.loaded or load_entry(artifact)
         self._name = artifact.name
+        self._serial = artifact.plan.serial_blocks
         self._scratch = threading.local()
 
     def launch(self, values: Sequence[Any], sizes: Sequence[int], bound: BoundCall) -> None:
@@ -49,7 +50,7 @@ class CpuFunction:
         """
         arguments = [*map(_argument, values), *sizes]
         blocks, workspace = bound.blocks, bound.workspace
-        threads = min(thread_count(), blocks)
+        threads = 1 if self._serial else min(thread_count(), blocks)
         head = max(blocks // (8 * threads), 1) if threads > 1 else blocks
         started = time.perf_counter()
         self._run(arguments, 0, head, workspace)

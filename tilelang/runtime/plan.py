@@ -58,6 +58,7 @@ class LaunchPlan:
     arguments: tuple[str, ...]
     kind: Literal["cuda", "hip", "metal", "cpu"] = "cuda"
     workspace: tuple[SizeExpr, ...] = ()
+    serial_blocks: bool = False  # on the CPU: blocks update elements that others update too, so one at a time
     version: int = PLAN_VERSION
 
     def to_json(self) -> dict[str, Any]:

@@ -22,3 +22,12 @@ GEMM_OPERAND_DTYPE = replace(
     GEMM_DTYPE,
     message="{target} has no matrix instruction for {operand}; it has {known}",
 )
+
+ATOMIC_DTYPE = Rule(
+    "atomic-dtype",
+    "dtype",
+    Severity.ERROR,
+    "The target must be able to update elements of that dtype indivisibly.",
+    "{op} on {target} cannot update {dtype} elements, which {buffer} has; it can: {legal}",
+)
+ATOMIC_ORDER = replace(ATOMIC_DTYPE, message="{target} has no atomics of memory order {order}, only {legal}")

@@ -34,6 +34,21 @@ REDUCE_SCOPE = Rule(
     "shared memory, or from a local array to a local one: copy to a fragment first",
 )
 
+ATOMIC_SCOPE = Rule(
+    "atomic-scope",
+    "scope",
+    Severity.ERROR,
+    "Atomics update memory that threads share: global tensors and shared tiles.",
+    "{buffer} is in {scope} memory, where every element belongs to one thread; atomics update global or "
+    "shared memory: write an ordinary `+=`",
+)
+
+ATOMIC_REPLICATED = replace(
+    ATOMIC_SCOPE,
+    message="{value} is the old value of an element, but the fragments of this loop make several threads run "
+    "each iteration, and only one of them may update: use {value} in a loop of its own without fragments",
+)
+
 LOCAL_PARALLEL_INDEX = Rule(
     "local-parallel-index",
     "scope",

@@ -23,6 +23,7 @@ from tilelang.ir.simplify import simplify
 from tilelang.ir.spans import from_tvm
 from tilelang.ir.tile_ops import seq
 from tilelang.ir.values import as_int
+from tilelang.ops.atomic import Atomic, AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
@@ -31,6 +32,7 @@ from tilelang.targets.cpu.bfloat16 import CHOICE, legalise
 from tilelang.targets.cpu.exponential import NameValue
 from tilelang.targets.cpu.memory import Memory
 from tilelang.targets.cpu.nests import REGISTERS, index, parallel
+from tilelang.targets.cpu.ops.atomic import lower_atomic, lower_atomic_tile
 from tilelang.targets.cpu.ops.copy import lower_copy
 from tilelang.targets.cpu.ops.fill import lower_fill
 from tilelang.targets.cpu.ops.gemm import lower_gemm
@@ -88,6 +90,7 @@ class BlockLowering:
                 return self._alloc(stmt)
             case X.DeclBuffer():
                 return self._memory.view(stmt.buffer, _base(stmt.data))
+                return self.lower(lower_atomic(Atomic.read(stmt.value), stmt.var))
             case X.Bind():
                 if self._nest is not None:
                     self._nest.inner.append(stmt.var)
@@ -251,6 +254,8 @@ class BlockLowering:
         if name == tile_ops.COPY:
             return self.lower(lower_copy(Copy.read(call)))
         if name == tile_ops.FILL:
+            return self.lower(lower_atomic(Atomic.read(call)))
+            return self.lower(lower_atomic_tile(AtomicTile.read(call)))
             return self.lower(lower_fill(Fill.read(call)))
         if name == tile_ops.REDUCE:
             op = Reduce.read(call)

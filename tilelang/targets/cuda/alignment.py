@@ -21,6 +21,7 @@ from tilelang.passes.accesses import storages
 from tilelang.passes.walk import bits_of
 
 _WIDEST = 16  # bytes of one access of a thread
+_ATOMIC = re.compile(r"tl\.cuda\.atomic_add_")
 _ASYNC = re.compile(r"tl\.cuda\.cp_async_(\d+)(_guarded)?")
 
 
@@ -44,6 +45,9 @@ def parameter_alignment(func: X.PrimFunc) -> dict[str, int]:
         match = _ASYNC.fullmatch(str(getattr(call.op, "name", "")))
         if match is not None:
             need(call.args[1].args[0].source, int(match.group(1)))
+        if _ATOMIC.match(str(getattr(call.op, "name", ""))) and len(call.args) > 2:
+            dst = call.args[0].args[0].source
+            need(dst, (len(call.args) - 1) * bits_of(str(dst.dtype)) // 8)
 
     tvm_ffi.structural_walk(
         func.body,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilelang.targets.cuda.atomics import ATOMICS
 from tilelang.targets.emit.intrinsic import Intrinsic
 
 
@@ -117,6 +118,7 @@ def _mma_helpers() -> dict[str, Intrinsic]:
 
 INTRINSICS: Mapping[str, Intrinsic] = {
     "sync": Intrinsic(inline="__syncthreads()"),
+    **ATOMICS,
     # The value of the lane whose number differs in the bits of the mask (CUDA C++ Programming Guide, warp
     # shuffles).
     "shuffle_xor": Intrinsic(inline="__shfl_xor_sync(0xffffffffu, {0}, {1})"),

@@ -19,6 +19,7 @@ from tilelang.passes.insert_sync import insert_sync
 from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.passes.plan_shared import plan_shared
 from tilelang.passes.swizzle_blocks import swizzle_blocks
+from tilelang.passes.widen_narrow import widen_narrow
 from tilelang.targets.c_printer import print_kernel
 from tilelang.targets.cuda.alignment import parameter_alignment
 from tilelang.targets.cuda.emit import CUDA, CUDA_FAST_MATH
@@ -26,6 +27,7 @@ from tilelang.targets.cuda.ops.copy import lower_async_copy, lower_commit, lower
 from tilelang.targets.cuda.ops.gemm import gemm_layouts, lower_gemm
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan
 from tilelang.targets.lowered import LoweredKernel
+from tilelang.targets.simt.atomics import lower_atomics
 from tilelang.targets.simt.budget import check_shared
 from tilelang.targets.simt.expand import expand_elementwise
 from tilelang.targets.simt.lower_tile_ops import TargetOps, lower_tile_ops
@@ -50,6 +52,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
     Raises KernelError for a kernel that the target cannot run.
     """
+    func = widen_narrow(func)
     threads = math.prod(launch_extents(func)[1])
     pipelines = plan_pipelines(func, asynchronous=features(target).async_copies)
     tiles = guard_bounds(expand_elementwise(pipelines.func))
@@ -60,17 +63,18 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     check_shared(func, arena, target)
     flat = flatten(swizzle_blocks(ordered), layouts.shared, free_sizes(func))
     offsets = {flat.buffers[handle]: at for handle, at in arena.offsets.items()}
+    lowered = lower_atomics(flat.func, target)
 
-    plan = launch_plan(func, "cuda", shared_bytes=arena.bytes, alignment=parameter_alignment(flat.func))
+    plan = launch_plan(func, "cuda", shared_bytes=arena.bytes, alignment=parameter_alignment(lowered))
     dialect = CUDA_FAST_MATH if _asks(func, FAST_MATH) else CUDA
     printed = print_kernel(
-        flat.func, dialect, shared_offsets=offsets, shared_bytes=arena.bytes, arguments=plan.arguments
+        lowered, dialect, shared_offsets=offsets, shared_bytes=arena.bytes, arguments=plan.arguments
     )
     source = GeneratedSource(plan.entry, target.name, "cuda", printed.text, printed.line_map)
     return LoweredKernel(
         name=plan.entry,
         target=target,
-        func=flat.func,
+        func=lowered,
         plan=plan,
         source=source,
         shared_offsets=offsets,

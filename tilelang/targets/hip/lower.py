@@ -19,11 +19,13 @@ from tilelang.passes.insert_sync import insert_sync
 from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.passes.plan_shared import plan_shared
 from tilelang.passes.swizzle_blocks import swizzle_blocks
+from tilelang.passes.widen_narrow import widen_narrow
 from tilelang.targets.c_printer import print_kernel
 from tilelang.targets.hip.emit import HIP
 from tilelang.targets.hip.ops.gemm import gemm_layouts, lower_gemm
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan
 from tilelang.targets.lowered import LoweredKernel
+from tilelang.targets.simt.atomics import lower_atomics
 from tilelang.targets.simt.budget import check_shared
 from tilelang.targets.simt.expand import expand_elementwise
 from tilelang.targets.simt.lower_tile_ops import TargetOps, lower_tile_ops
@@ -37,6 +39,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
     Raises KernelError for a kernel that the target cannot run.
     """
+    func = widen_narrow(func)
     threads = math.prod(launch_extents(func)[1])
     pipelines = plan_pipelines(func, asynchronous=False)
     tiles = guard_bounds(expand_elementwise(pipelines.func))
@@ -47,16 +50,17 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     check_shared(func, arena, target)
     flat = flatten(swizzle_blocks(ordered), layouts.shared, free_sizes(func))
     offsets = {flat.buffers[handle]: at for handle, at in arena.offsets.items()}
+    lowered = lower_atomics(flat.func, target)
 
     plan = launch_plan(func, "hip", shared_bytes=arena.bytes)
     printed = print_kernel(
-        flat.func, HIP, shared_offsets=offsets, shared_bytes=arena.bytes, arguments=plan.arguments
+        lowered, HIP, shared_offsets=offsets, shared_bytes=arena.bytes, arguments=plan.arguments
     )
     source = GeneratedSource(plan.entry, target.name, "hip", printed.text, printed.line_map)
     return LoweredKernel(
         name=plan.entry,
         target=target,
-        func=flat.func,
+        func=lowered,
         plan=plan,
         source=source,
         shared_offsets=offsets,

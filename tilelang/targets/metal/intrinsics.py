@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilelang.targets.emit.intrinsic import Intrinsic
+from tilelang.targets.metal.atomics import ATOMICS
 
 _MATRIX_HEADERS = ("metal_simdgroup_matrix",)
 
 INTRINSICS: Mapping[str, Intrinsic] = {
     "sync": Intrinsic(inline="threadgroup_barrier(mem_flags::mem_threadgroup)"),
+    **ATOMICS,
     "shuffle_xor": Intrinsic(inline="simd_shuffle_xor({0}, ushort({1}))"),
     # Arguments that are matrices are passed as addresses, the one that is written first.
     **{

@@ -24,12 +24,14 @@ from tilelang.passes.insert_sync import insert_sync
 from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.passes.plan_shared import Arena, plan_shared
 from tilelang.passes.swizzle_blocks import swizzle_blocks
+from tilelang.passes.widen_narrow import widen_narrow
 from tilelang.targets.c_printer import print_kernel
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan
 from tilelang.targets.lowered import LoweredKernel
 from tilelang.targets.metal.accumulators import expand, keep_matrices
 from tilelang.targets.metal.emit import METAL
 from tilelang.targets.metal.ops.gemm import GemmLowering, gemm_layouts
+from tilelang.targets.simt.atomics import lower_atomics
 from tilelang.targets.simt.budget import check_shared
 from tilelang.targets.simt.expand import expand_elementwise
 from tilelang.targets.simt.lower_tile_ops import TargetOps, lower_tile_ops
@@ -51,6 +53,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
     Raises KernelError for a kernel that the target cannot run.
     """
+    func = widen_narrow(func)
     tiles = guard_bounds(expand_elementwise(plan_pipelines(func, asynchronous=False).func))
     threads = math.prod(launch_extents(func)[1])
     placed = _place(tiles, threads, target, padded=True)
@@ -58,7 +61,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
         placed = _place(tiles, threads, target, padded=False)
     check_shared(func, placed.arena, target)
     flat = flatten(swizzle_blocks(placed.func), placed.layouts.shared, free_sizes(func))
-    body = expand(flat.func)
+    body = lower_atomics(expand(flat.func), target)
     offsets = {flat.buffers[handle]: at for handle, at in placed.arena.offsets.items()}
 
     plan = launch_plan(func, "metal", shared_bytes=placed.arena.bytes)

@@ -19,11 +19,13 @@ from tvm import tirx as X
 
 from tilelang.arch.target import Target
 from tilelang.diagnostics.span import Span
+from tilelang.ir import tile_ops
 from tilelang.ir.tile_ops import seq
 from tilelang.passes.infer_layouts import LayoutMap
 from tilelang.passes.parallel_loop import ParallelLoop, in_memory, parallel_loop
 from tilelang.passes.walk import (
     FRAGMENT,
+    calls,
     constant,
     index,
     loop_kind,
@@ -224,7 +226,9 @@ def _thread_dependent(body: Any) -> set[int]:
                 continue
             if target.__chandle__() in found:
                 continue
-            if any(uses(s, found) for s in sources):
+            # The old value that an atomic returns is another one for each thread.
+            atomic = any(tile_ops.is_call(c, tile_ops.ATOMIC) for c in calls(sources[0]))
+            if atomic or any(uses(s, found) for s in sources):
                 found.add(target.__chandle__())
                 grown = True
     return found

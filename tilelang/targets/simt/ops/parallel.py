@@ -9,6 +9,7 @@ lane, a wide store.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,15 +20,18 @@ from tvm import tirx as X
 
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules import layout as rules
+from tilelang.diagnostics.rules.scope import ATOMIC_REPLICATED
+from tilelang.ir import tile_ops
 from tilelang.ir.evaluate import NotEvaluable, is_choice
 from tilelang.ir.spans import place_of
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
+from tilelang.ops.atomic import Atomic
 from tilelang.passes.flatten import UNROLL
 from tilelang.passes.guard_bounds import conjunction
 from tilelang.passes.loop_layouts import contiguous_registers, inner_loops, owned_registers
 from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory, parallel_loop
-from tilelang.passes.walk import FRAGMENT, constant, index, map_operands, remake, variables, walk
+from tilelang.passes.walk import FRAGMENT, calls, constant, index, map_operands, remake, variables, walk
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
 from tilelang.targets.simt.ops.copy import parallel
 from tilelang.targets.simt.ops.registers import Radix, fit_digits
@@ -209,6 +213,7 @@ class ParallelLowering:
             orelse = self._scalar(stmt.else_case, lane) if stmt.else_case is not None else None
             return X.IfThenElse(condition, self._scalar(stmt.then_case, lane), orelse, stmt.span)
         if isinstance(stmt, X.Bind):
+            self._refuse_repeated_atomic(stmt)
             return X.Bind(stmt.var, self.expression(stmt.value, lane), stmt.span)
         if isinstance(stmt, X.Evaluate):
             return self._once(X.Evaluate(self.expression(stmt.value, lane), stmt.span))
@@ -227,6 +232,13 @@ class ParallelLowering:
             return stmt
         condition = first_replica(self.layout, self.block)
         return stmt if condition is None else X.IfThenElse(condition, stmt, None, stmt.span)
+
+    def _refuse_repeated_atomic(self, stmt: X.Bind) -> None:
+        """The old value of an element cannot be had by several threads that run the same iteration."""
+        if self.layout.replicas == 1:
+            return
+        if any(tile_ops.is_call(c, tile_ops.ATOMIC) for c in calls(stmt.value)):
+            raise KernelError([ATOMIC_REPLICATED.at(place_of(stmt.span), value=str(stmt.var.name))])
 
     def expression(self, expr: Any, lane: Any) -> Any:
         """`expr` in terms of thread, group and lane."""
@@ -325,6 +337,8 @@ class ParallelLowering:
             return X.IfThenElse(condition, self._vector(stmt.then_case), orelse, stmt.span)
         if isinstance(stmt, X.BufferStore):
             return self._vector_store(stmt)
+        if isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.ATOMIC):
+            return self._vector_atomic(stmt)
         return self._each_lane(lambda lane: self._scalar(stmt, lane), stmt.span)
 
     def _each_lane(self, body: Any, span: Any) -> Any:
@@ -355,6 +369,32 @@ class ParallelLowering:
                 X.AllocBuffer(result, span=store.span),
                 self._each_lane(lane_body, store.span),
                 self._once(wide),
+            ]
+        )
+
+    def _vector_atomic(self, stmt: X.Evaluate) -> Any:
+        """The updates of a group in one call, where they are neighbours in memory."""
+        op = Atomic.read(stmt.value)
+        target = self.first_indices(op.dst) if len(op.values) == 1 else None
+        before: list[Any] = []
+        self._loaded = {}
+        values = tuple(self._hoist(v, before, False) for v in op.values)
+        if target is None:
+            hoisted = X.Evaluate(replace(op, values=values).call(), stmt.span)
+            return seq([*before, self._each_lane(lambda lane: self._scalar(hoisted, lane), stmt.span)])
+        result = local(f"{op.dst.source.name}_vec", str(op.dst.source.dtype), self.lanes)
+
+        def lane_body(lane: Any) -> Any:
+            return X.BufferStore(result, self.expression(values[0], lane), [lane], stmt.span)
+
+        lanes = tuple(X.BufferLoad(result, [index(k)]) for k in range(self.lanes))
+        wide = replace(op, dst=X.BufferLoad(op.dst.source, target), values=lanes)
+        return seq(
+            [
+                *before,
+                X.AllocBuffer(result, span=stmt.span),
+                self._each_lane(lane_body, stmt.span),
+                self._once(X.Evaluate(wide.call(), stmt.span)),
             ]
         )
 

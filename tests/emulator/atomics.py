@@ -1,0 +1,63 @@
+"""Atomic updates of the emulated threads: one thread after the other, in the order of their numbers."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tests.emulator.memory import EmulationError, numpy_dtype
+
+if TYPE_CHECKING:
+    from tests.emulator.block import _Block
+
+_COMBINE = {
+    "add": lambda old, x: old + x,
+    "max": np.fmax,
+    "min": np.fmin,
+    "or": np.bitwise_or,
+    "store": lambda old, x: x,
+    "load": lambda old, x: old,
+}
+_NAME = re.compile(
+    r"atomic_(add|max|min|or|load|store)_([a-z]+\d+)(?:x(\d+))?(?:_(acquire|release|acq_rel|seq_cst))?"
+)
+
+
+def update(block: _Block, name: str, args: list[Any], mask: np.ndarray) -> Any:
+    """The old values (poison for threads that take no part); wide forms must be aligned."""
+    match = _NAME.fullmatch(name)
+    assert match is not None, name
+    kind, lanes = match[1], int(match[3] or 1)
+    element = args[0].args[0]
+    buffer = element.source
+    index, _ = block._index(element.indices[0], mask)
+    places = index[:, None] + np.arange(lanes)
+    block._check(buffer, places[mask], lanes > 1)
+    values = [np.broadcast_to(np.asarray(block.e.value(a, mask)), (block.threads,)) for a in args[1:]]
+    cells = _cells(block, buffer, places, mask)
+    old = np.zeros(block.threads, cells.dtype)
+    for thread in block.number[mask]:
+        for lane in range(lanes):
+            at = places[thread, lane]
+            old[thread] = cells[at]
+            if kind != "load":
+                given = values[lane][thread]
+                if given.dtype != cells.dtype:
+                    raise EmulationError(f"line {block.line}: {given.dtype} given to {name}")
+                cells[at] = _COMBINE[kind](cells[at], given)
+    return old
+
+
+def _cells(block: _Block, buffer: Any, places: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """The elements of the buffer, to be changed in place; ordinary accesses of others are races."""
+    if buffer.scope() == "global":
+        return block.tensors[buffer.__chandle__()]
+    dtype = numpy_dtype(str(buffer.dtype))
+    start = block.offsets[buffer.__chandle__()]
+    at = start + places[mask].ravel()[:, None] * dtype.itemsize + np.arange(dtype.itemsize)
+    owner = np.repeat(block.number[mask], places.shape[1])
+    block.shared.touch_atomically(owner, at, f"line {block.line}: {buffer.name}")
+    end = start + int(buffer.shape[0]) * dtype.itemsize
+    return block.shared.data[start:end].view(dtype)

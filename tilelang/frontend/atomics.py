@@ -1,0 +1,154 @@
+"""Atomic calls: on one element with numbers, or on tiles; an old value becomes a scalar, read once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import ir
+
+from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
+from tilelang.frontend.arguments import Bound
+from tilelang.frontend.model import Late
+from tilelang.frontend.operators import representable
+from tilelang.frontend.run import Run
+from tilelang.frontend.scalars import named_type, scalar
+from tilelang.ir.tile_program import Do, Operand, OpRecord
+from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int
+from tilelang.ops.atomic import RELAXED
+
+_ORDERS = ("relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst")
+_LEGAL = {
+    "load": ("relaxed", "consume", "acquire", "seq_cst"),
+    "store": ("relaxed", "release", "seq_cst"),
+}
+
+
+def atomic(run: Run, kind: str, lanes: int, call: Bound) -> Any:
+    """`T.atomic_<kind>(...)`: the old value where it is asked for, None elsewhere."""
+    name = "src" if kind == "load" else "dst"
+    dst = _memory(run, call, name)
+    order = _order(run, kind, call)
+    wants = kind == "load" or call.value("return_prev", False)
+    if isinstance(wants, Unknown):
+        return run.unknown(wants.reason)
+    given = _value(run, kind, lanes, call, dst)
+    if any(isinstance(v, Unknown) for v in (dst, order, given)):
+        run.complete = False
+        if isinstance(dst, Unknown):
+            return dst
+    if run.launch is None:
+        what = "stands outside `with T.Kernel(...)`"
+        return run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=what)
+    tile = given if isinstance(given, Region) and lanes == 1 else None
+    if wants and (tile is not None or lanes > 1):
+        what = "the old values of several elements have no place to go: use return_prev with one element"
+        return run.report(BAD_ARGUMENTS, call.span_of("return_prev"), callee=call.callee, what=what)
+    if isinstance(dst, Region) and tile is None and not isinstance(given, Unknown):
+        dst = _element(run, call, name, dst)
+        if isinstance(dst, Unknown):
+            return dst
+    operands = {
+        "dst": Operand(dst, call.span_of(name)),
+        "kind": Operand(kind, call.callee_span),
+        "callee": Operand(call.callee, call.callee_span),
+        "order": Operand(order, call.span_of("memory_order")),
+    }
+    value_name = "src" if kind == "store" else "value"
+    if lanes > 1:
+        operands["lanes"] = Operand(lanes, call.callee_span)
+    if isinstance(given, Region):
+        operands["value"] = Operand(given, call.span_of(value_name))
+    elif isinstance(given, list):
+        operands["values"] = Operand(tuple(given), call.span_of(value_name))
+    result = None
+    if wants and isinstance(dst, Region):
+        if isinstance(dst.buffer.dtype, Unknown):
+            return run.unknown(dst.buffer.dtype.reason)
+        bound_to = run.binding_name[0] if run.binding_name else "old"
+        result = run.fresh(bound_to, str(dst.buffer.dtype))
+        operands["result"] = Operand(result, call.span)
+    run.emit(Do(OpRecord("atomic", call.span, call.callee_span, operands, run.context)))
+    return result
+
+
+def _memory(run: Run, call: Bound, name: str) -> Region | Unknown:
+    value = call.value(name)
+    if isinstance(value, Late):
+        value = value.region
+    if isinstance(value, Buffer):
+        return Region(value, None, call.span_of(name))
+    if isinstance(value, Region | Unknown):
+        return value
+    what = f"`{name}` must be an element or a part of a buffer, not {named_type(value)}"
+    return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
+
+
+def _element(run: Run, call: Bound, name: str, dst: Region) -> Region | Unknown:
+    """The one element that a number goes to."""
+    if dst.is_point:
+        return dst
+    if all(as_int(e) == 1 for e in dst.extents):
+        points = tuple(Index(start, None, dst.span) for start in dst.starts)
+        return Region(dst.buffer, points, dst.span)
+    what = (
+        f"`{dst.text()}` is a tile, but the value is a number; name one element, as in {dst.buffer.name}[i]"
+    )
+    return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
+
+
+def _order(run: Run, kind: str, call: Bound) -> str | Unknown:
+    value = call.value("memory_order", "seq_cst" if kind in _LEGAL else None)
+    if isinstance(value, Unknown):
+        return value
+    legal = _LEGAL.get(kind, _ORDERS)
+    if value is None:
+        return RELAXED
+    if value in legal:
+        return str(value)
+    what = f"memory_order is one of {', '.join(legal)}, not {value!r}"
+    return run.report(BAD_ARGUMENTS, call.span_of("memory_order"), callee=call.callee, what=what)
+
+
+def _value(run: Run, kind: str, lanes: int, call: Bound, dst: Any) -> Any:
+    """A tile, or a list with one number per element; Unknown if it is not known."""
+    if kind == "load":
+        return []
+    name = "src" if kind == "store" else "value"
+    value, span = call.value(name), call.span_of(name)
+    if lanes > 1:
+        return _neighbours(run, call, lanes, value)
+    if kind in ("add", "max", "min"):
+        tile = value.region if isinstance(value, Late) else value
+        if isinstance(tile, Buffer) and tile.scope != "local.var":
+            return Region(tile, None, span)
+        if isinstance(tile, Region) and (not tile.is_point or _is_tile(dst)):
+            return tile
+    number = scalar(run, value, span)
+    if isinstance(number, Unknown):
+        return number
+    if not isinstance(number, ir.Expr | bool | int | float):
+        what = f"`{name}` must be a number, not {named_type(number)}"
+        return run.report(BAD_ARGUMENTS, span, callee=call.callee, what=what)
+    return [representable(number, dst.buffer) if isinstance(dst, Region) else number]
+
+
+def _is_tile(dst: Any) -> bool:
+    return isinstance(dst, Region) and not dst.is_point and any(as_int(e) != 1 for e in dst.extents)
+
+
+def _neighbours(run: Run, call: Bound, lanes: int, value: Any) -> Region | Unknown:
+    """The first of `lanes` elements of a buffer along its last dimension."""
+    if isinstance(value, Late):
+        value = value.region
+    span = call.span_of("value")
+    if isinstance(value, Unknown):
+        return value
+    if isinstance(value, Buffer):
+        zero = tuple(Index(0, None, span) for _ in value.shape)
+        return Region(value, zero, span)
+    if isinstance(value, Region):
+        points = tuple(Index(start, None, value.span) for start in value.starts)
+        return value if value.is_point else Region(value.buffer, points, value.span)
+    kind = named_type(value)
+    what = f"`value` must be the first of {lanes} neighbouring elements, as in x[i], not {kind}"
+    return run.report(BAD_ARGUMENTS, span, callee=call.callee, what=what)
