@@ -161,7 +161,7 @@ def test_conditions_mean_what_python_means(condition: str, a: int, b: int, c: in
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(NAMES), integers(2)), min_size=1, max_size=5))
 def test_statements_are_the_same_program_read_and_run(assignments: list[tuple[str, str]]):
-    lines = ["a, b, c = bx, bx * 2, N"]
+    lines = ["a, b, c = bx, bx * 2, T.get_thread_binding()"]
     lines += [f"{name} = {expression}" for name, expression in assignments]
     lines.append("f[0, 0] = a + b - c")
     text = body("\n".join(lines))

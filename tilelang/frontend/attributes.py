@@ -16,6 +16,7 @@ from tilelang.diagnostics.rules.python import (
     UNSUPPORTED_LANGUAGE_NAME,
 )
 from tilelang.frontend.arguments import Argument
+from tilelang.frontend.constants import not_given
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.model import (
     NO_VALUE,
@@ -27,7 +28,9 @@ from tilelang.frontend.model import (
     KernelMethod,
     Late,
     ModuleValue,
+    ParentsOf,
     PrimFunction,
+    RecordFunction,
 )
 from tilelang.frontend.not_supported import is_not_supported
 from tilelang.frontend.run import Run
@@ -50,6 +53,8 @@ _PLAIN_METHODS: dict[type, frozenset[str]] = {
     float: frozenset(("is_integer", "real", "imag", "hex")),
     bytes: frozenset(("decode", "hex")),
 }
+# Methods of named tuples, by the function that does the same.
+TUPLE_METHODS = {"_replace": RecordFunction("replace"), "_asdict": RecordFunction("asdict")}
 MUTATING = frozenset(
     [
         "append",
@@ -104,9 +109,11 @@ def attribute(run: Run, node: ast.Attribute) -> Any:
     if isinstance(owner, ModuleValue):
         return _module_attribute(run, node, owner)
     if isinstance(owner, ClassValue):
-        return _class_attribute(owner, name)
+        return _bound(owner, _class_attribute(owner, name))
     if isinstance(owner, Instance):
         return _instance_attribute(run, node, owner)
+    if isinstance(owner, ParentsOf):
+        return _parent_attribute(run, node, owner)
     if isinstance(owner, JitFunction) and name in ("compile", "get_tir", "get_kernel_source"):
         return KernelMethod(owner, name)
     if isinstance(owner, Function | JitFunction | PrimFunction):
@@ -174,6 +181,9 @@ def _expression_attribute(run: Run, node: ast.Attribute, owner: ir.Expr) -> Any:
         return DType(dtype_of_expr(owner))
     if node.attr == "astype":
         return BufferMethod(owner, "astype")
+    lost = not_given(run, owner)
+    if lost is not None:
+        return lost
     return _missing(run, node, f"`{ast.unparse(node.value)}`, a value of the kernel,", ("dtype", "astype"))
 
 
@@ -240,14 +250,44 @@ def _instance_attribute(run: Run, node: ast.Attribute, owner: Instance) -> Any:
     if name in owner.attributes:
         return owner.attributes[name]
     value = _class_attribute(owner.cls, name)
-    if not isinstance(value, Function):
-        return value
-    if value.attributes.get("property"):
+    if owner.cls.is_tuple and name in TUPLE_METHODS:
+        return BoundMethod(TUPLE_METHODS[name], owner)
+    if isinstance(value, Function) and _is_property(value):
         at = run.span(node)
         return call_function(run, value, [Argument(owner, at)], {}, node, at)
-    if value.attributes.get("staticmethod"):
+    return _bound(owner, value)
+
+
+def _parent_attribute(run: Run, node: ast.Attribute, owner: ParentsOf) -> Any:
+    name = node.attr
+    for base in owner.cls.bases:
+        if not isinstance(base, ClassValue):
+            break
+        try:
+            value = base.find(name)
+        except KeyError:
+            continue
+        if isinstance(value, Function) and _is_property(value):
+            at = run.span(node)
+            return call_function(run, value, [Argument(owner.owner, at)], {}, node, at)
+        return _bound(owner.owner, value)
+    return Unknown(f"`{name}` of the bases of {owner.cls.name} is not known to the compiler")
+
+
+def _is_property(function: Function) -> bool:
+    return bool(function.attributes.get("property") or function.attributes.get("cached_property"))
+
+
+def _bound(owner: ClassValue | Instance, value: Any) -> Any:
+    """A function found in a class, bound to what Python passes as its first argument."""
+    function = value.function if isinstance(value, JitFunction) else value
+    if not isinstance(function, Function) or function.attributes.get("staticmethod"):
         return value
-    return BoundMethod(value, owner.cls if value.attributes.get("classmethod") else owner)
+    if function.attributes.get("classmethod"):
+        return BoundMethod(value, owner if isinstance(owner, ClassValue) else owner.cls)
+    if isinstance(owner, ClassValue):
+        return Unknown("a property of the class") if _is_property(function) else value
+    return BoundMethod(value, owner)
 
 
 def _plain_attribute(owner: Any, name: str) -> Any:

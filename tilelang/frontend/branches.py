@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from tvm import ir
 
 from tilelang.diagnostics.rules.python import UNSUPPORTED_PYTHON
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.constants import not_given
 from tilelang.frontend.intrinsics import choose, condition_guard
 from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.loops import truth
 from tilelang.frontend.model import NO_VALUE, Flow, Missing, PrimFunction
+from tilelang.frontend.names import same
 from tilelang.frontend.operators import as_bool, fold
 from tilelang.frontend.regions import Changes, join, take_changes, traced_region
 from tilelang.frontend.run import Run
@@ -28,7 +32,8 @@ def if_statement(run: Run, node: ast.If) -> Flow | None:
     if isinstance(value, ir.Expr):
         condition = fold(as_bool(value))
         if isinstance(condition, ir.Expr):
-            return _traced(run, node, condition)
+            lost = not_given(run, condition)
+            return _traced(run, node, condition) if lost is None else _undecided(run, node, lost)
         value = condition
     decided = value if isinstance(value, Unknown) else truth(value)
     if isinstance(decided, Unknown):
@@ -80,17 +85,25 @@ def _branch(run: Run, node: ast.If, body: list[ast.stmt], block: list[Node], gua
 
 
 def _undecided(run: Run, node: ast.If, reason: Unknown) -> Flow | None:
-    """Both branches, each one perhaps not taken; what they return joins."""
+    return undecided(
+        run, run.span(node.test), reason, lambda: run.exec(node.body), lambda: run.exec(node.orelse)
+    )
+
+
+def undecided(
+    run: Run, span: Span, reason: Unknown, first: Callable[[], Flow | None], second: Callable[[], Flow | None]
+) -> Flow | None:
+    """Both ways, each one perhaps not taken; what they return joins."""
     run.complete = False
-    made = If(reason, [], [], run.span(node.test))
+    made = If(reason, [], [], span)
     run.emit(made)
     context = Context(run.context.loops, run.context.guards, True)
     flows: list[Flow | None] = []
     changes: list[Changes] = []
-    with traced_region(run, "branch", run.span(node.test)) as region:
-        for body, block in ((node.body, made.body), (node.orelse, made.orelse)):
+    with traced_region(run, "branch", span) as region:
+        for way, block in ((first, made.body), (second, made.orelse)):
             with run.nested(block, context):
-                flows.append(run.exec(body))
+                flows.append(way())
             changes.append(take_changes(run, region))
             region.bound.clear()
     one, two = flows
@@ -141,7 +154,8 @@ def conditional(run: Run, node: ast.IfExp) -> Any:
     span = run.span(node.test)
     if isinstance(test, Buffer | Region | ir.Expr):
         test = fold(scalar(run, test, span))
-    if isinstance(test, ir.Expr):
+    lost = not_given(run, test)
+    if isinstance(test, ir.Expr) and lost is None:
         with condition_guard(run, test, False, span):
             yes = scalar(run, run.eval(node.body), run.span(node.body))
         with condition_guard(run, test, True, span):
@@ -151,10 +165,9 @@ def conditional(run: Run, node: ast.IfExp) -> Any:
                 what = f"a {type(value).__name__} cannot be chosen by a condition of the kernel"
                 return run.report(UNSUPPORTED_PYTHON, run.span(part), what=what)
         return choose(run, test, yes, no)
-    decided = test if isinstance(test, Unknown) else truth(test)
+    decided = lost if lost is not None else test if isinstance(test, Unknown) else truth(test)
     if isinstance(decided, Unknown):
         with run.guarded(maybe=True):
-            run.eval(node.body)
-            run.eval(node.orelse)
-        return decided
+            yes, no = run.eval(node.body), run.eval(node.orelse)
+        return yes if same(yes, no) else decided
     return run.eval(node.body if decided else node.orelse)

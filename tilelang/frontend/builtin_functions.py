@@ -11,6 +11,7 @@ from tvm import ir
 from tilelang.diagnostics.problem import Edit, Fix
 from tilelang.diagnostics.rules.python import PYTHON_BOOL, UNSUPPORTED_PYTHON
 from tilelang.frontend.arguments import Argument
+from tilelang.frontend.constants import any_not_given, not_given
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.loops import python_items, symbolic_range, truth
 from tilelang.frontend.model import ClassValue, Function, Instance
@@ -67,7 +68,9 @@ def _traced(run: Run, node: ast.Call, function: Any, argument: Argument) -> Unkn
 
 def _strict(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
     """Builtins that compute on Python values only: a traced argument is a problem."""
-    unknown = any_unknown([a.value for a in (*args, *kwargs.values())])
+    given = [a.value for a in (*args, *kwargs.values())]
+    unknown = any_unknown(given)
+    unknown = any_not_given(run, given) if unknown is None else unknown
     if unknown is not None:
         return unknown
     for argument in (*args, *kwargs.values()):
@@ -244,7 +247,7 @@ def _isinstance(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwa
     if len(args) != 2:
         return Unknown("isinstance without a type")
     value, kind = args[0].value, args[1].value
-    if any_unknown([value, kind]) is not None:
+    if any_unknown([value, kind]) is not None or not_given(run, value) is not None:
         return Unknown("the type of this value is not known")
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if isinstance(value, Instance):

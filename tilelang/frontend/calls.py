@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tilelang.diagnostics.rules.python import PYTHON_BOOL
@@ -12,6 +13,7 @@ from tilelang.frontend.arguments import Argument, plain, read_arguments
 from tilelang.frontend.attributes import MUTATING, BufferMethod, PlainMethod
 from tilelang.frontend.builtin_functions import BUILTIN_FUNCTIONS, call_builtin, is_modelled
 from tilelang.frontend.classes import instantiate
+from tilelang.frontend.constants import any_not_given
 from tilelang.frontend.decorators import Decorator, PlainDecorator
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.intrinsics import convert_value
@@ -20,13 +22,19 @@ from tilelang.frontend.model import (
     BoundMethod,
     ClassValue,
     Function,
+    HostCall,
+    Instance,
     JitFunction,
     KernelMethod,
     Late,
+    ParentsOf,
     PrimFunction,
+    RecordFunction,
 )
+from tilelang.frontend.records import call_record
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_traced, any_unknown, kept
+from tilelang.frontend.scope import Scope
 from tilelang.frontend.targets import taint
 from tilelang.ir.tile_program import Access, Evaluate
 from tilelang.ir.values import Buffer, Index, Region, Unknown
@@ -70,9 +78,20 @@ def call_known(
         return _interpreted(run, node, function, args, kwargs)
     if isinstance(function, BoundMethod):
         owner = Argument(function.owner, run.span(node.func))
-        return _interpreted(run, node, function.function, [owner, *args], kwargs)
+        inner = function.function
+        if isinstance(inner, JitFunction):
+            return call_known(run, node, inner, [owner, *args], kwargs)
+        if isinstance(inner, RecordFunction):
+            return call_record(run, node, inner, [owner, *args], kwargs)
+        return _interpreted(run, node, inner, [owner, *args], kwargs)
+    if isinstance(function, Instance):
+        return _call_object(run, node, function, args, kwargs)
     if isinstance(function, ClassValue):
         return instantiate(run, node, function, args, kwargs)
+    if isinstance(function, RecordFunction):
+        return call_record(run, node, function, args, kwargs)
+    if function is super and not args:
+        return _parents(run)
     if isinstance(function, PlainMethod):
         return _plain_method(run, node, function, args, kwargs)
     if isinstance(function, BufferMethod):
@@ -82,10 +101,11 @@ def call_known(
     if isinstance(function, PlainDecorator):
         return args[0].value if args and isinstance(args[0].value, Function) else function
     if isinstance(function, JitFunction):
-        run.kernel_calls.append((function, args, kwargs))
+        _note_host_call(run, function.function, function, args, kwargs)
         return Unknown(f"the result of `{function.function.name}` is known only when it runs")
     if isinstance(function, KernelMethod):
-        run.kernel_calls.append((function.kernel, args, kwargs))
+        kernel = function.kernel
+        _note_host_call(run, kernel.function, kernel, args, kwargs)
         return Unknown(f"the result of `{function.kernel.function.name}` is known only when it runs")
     if isinstance(function, PrimFunction):
         return Unknown(f"the result of `{function.function.name}` is known only when it runs")
@@ -121,7 +141,56 @@ def _hashable(value: Any) -> bool:
 def _interpreted(
     run: Run, node: ast.Call, function: Function, args: list[Argument], kwargs: Mapping[str, Argument]
 ) -> Any:
+    if function.node is run.watched:
+        _note_host_call(run, function, function, args, kwargs)
     return call_function(run, function, args, dict(kwargs), node, run.span(node))
+
+
+def _note_host_call(
+    run: Run, function: Function, value: Any, args: list[Argument], kwargs: Mapping[str, Argument]
+) -> None:
+    """Keep a call of a kernel, its objects as they are now: what follows may change them."""
+    named = {k: replace(a, value=_as_it_is(a.value)) for k, a in kwargs.items()}
+    run.host_calls.append(
+        HostCall(function, value, [replace(a, value=_as_it_is(a.value)) for a in args], named)
+    )
+
+
+def _as_it_is(value: Any) -> Any:
+    return Instance(value.cls, dict(value.attributes)) if isinstance(value, Instance) else value
+
+
+def _call_object(
+    run: Run, node: ast.Call, owner: Instance, args: list[Argument], kwargs: dict[str, Argument]
+) -> Any:
+    """`object(...)` of an interpreted class: its `__call__`."""
+    try:
+        method = owner.cls.find("__call__")
+    except KeyError:
+        method = None
+    if not isinstance(method, Function):
+        lost = Unknown(f"what calling a {owner.cls.name} does is not known to the compiler")
+        return _unknown_call(run, node, lost, (args, kwargs))
+    return _interpreted(run, node, method, [Argument(owner, run.span(node.func)), *args], kwargs)
+
+
+def _parents(run: Run) -> Any:
+    """`super()`: the class and the object of the method around."""
+    scope: Scope | None = run.scope
+    while scope is not None and scope.function is None:
+        scope = scope.parent
+    function = None if scope is None else scope.function
+    names = [] if function is None else [a.arg for a in function.node.args.args]
+    if scope is None or function is None or not names or names[0] not in scope.names:
+        return Unknown("the object that `super()` is about is not known")
+    owner = scope.names[names[0]]
+    cls = function.attributes.get("__class__")
+    if isinstance(cls, ClassValue):
+        return ParentsOf(cls, owner)
+    _, native = scope.find("__class__")  # of running Python, where the closure holds it
+    if isinstance(native, type) and isinstance(owner, native):
+        return super(native, owner)
+    return Unknown("the class that `super()` is about is not known")
 
 
 def _unknown_call(run: Run, node: ast.Call, reason: Unknown, given: Arguments | Unknown) -> Any:
@@ -189,6 +258,10 @@ def _plain_method(
         if unknown is not None:
             taint_all(run, owner)
             return unknown
+    if method.name not in MUTATING:
+        lost = any_not_given(run, [*values, named])
+        if lost is not None:
+            return lost
     if _grows_too_much(owner, values):
         return Unknown("the result is too long to be made here")
     if not all(is_modelled(v) for v in named.values()):
@@ -227,12 +300,23 @@ def _decorator_call(run: Run, decorator: Decorator, args: list[Argument], kwargs
         return JitFunction(args[0].value, {decorator.name: {k: a.value for k, a in kwargs.items()}})
     if args and isinstance(args[0].value, JitFunction):
         return args[0].value
+    if decorator.name == "compile":
+        return _compiled(args, kwargs)
     options = {k: a.value for k, a in kwargs.items()}
     if args and decorator.name == "jit":
         options.setdefault("out_idx", args[0].value)
     elif args:
         options.setdefault("configs", args[0].value)
     return Decorator(decorator.name, options)
+
+
+def _compiled(args: list[Argument], kwargs: dict[str, Argument]) -> Any:
+    """`tilelang.compile(kernel, out_idx)`: the kernel, so that a factory may end with it."""
+    given = args[0] if args else kwargs.get("func")
+    if given is None or not isinstance(given.value, PrimFunction):
+        return Unknown("what is compiled is not known to the compiler")
+    outputs = args[1] if len(args) > 1 else kwargs.get("out_idx")
+    return PrimFunction(given.value.function, None if outputs is None else outputs.value)
 
 
 def _traced_in_math(run: Run, node: ast.Call, function: Any, args: list[Argument]) -> Unknown | None:
@@ -242,6 +326,9 @@ def _traced_in_math(run: Run, node: ast.Call, function: Any, args: list[Argument
     argument = next((a for a in args if any_traced(a.value)), None)
     if argument is None:
         return None
+    lost = any_not_given(run, [a.value for a in args])
+    if lost is not None:
+        return lost
     return run.report(
         PYTHON_BOOL,
         run.span(node),

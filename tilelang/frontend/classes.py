@@ -9,7 +9,7 @@ from typing import Any
 from tilelang.frontend.arguments import Argument, bind_arguments
 from tilelang.frontend.decorators import PlainDecorator
 from tilelang.frontend.functions import call_function
-from tilelang.frontend.model import NO_VALUE, ClassValue, Flow, Function, Instance
+from tilelang.frontend.model import NO_VALUE, ClassValue, Flow, Function, Instance, JitFunction
 from tilelang.frontend.names import bind_name
 from tilelang.frontend.run import Run
 from tilelang.frontend.scope import Scope
@@ -32,8 +32,9 @@ def class_definition(run: Run, node: ast.ClassDef) -> Flow | None:
         run.scope, run.at_class_level = saved
     # A class body's names are no closure of its methods.
     for value in scope.names.values():
-        if isinstance(value, Function) and value.closure is scope:
-            value.closure = saved[0]
+        inner = value.function if isinstance(value, JitFunction) else value
+        if isinstance(inner, Function) and inner.closure is scope:
+            inner.closure = saved[0]
     is_data = any(isinstance(d, PlainDecorator) and d.name == "dataclass" for d in decorators)
     is_tuple = any(isinstance(b, ClassValue) and b.name == "NamedTuple" for b in bases)
     is_enum = any(isinstance(b, ClassValue) and b.is_enum for b in bases)
@@ -44,6 +45,9 @@ def class_definition(run: Run, node: ast.ClassDef) -> Flow | None:
         kept = [f for f in inherited if f[0] not in dict(own)]
         fields = (*kept, *own)
     value = ClassValue(node.name, scope.names, bases, fields, is_enum)
+    for method in scope.names.values():
+        if isinstance(method, Function) and method.closure is saved[0]:
+            method.attributes.setdefault("__class__", value)
     if is_enum:
         _make_members(value)
     bind_name(run, node.name, value, run.source.name_span(node))

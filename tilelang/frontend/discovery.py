@@ -5,7 +5,7 @@ under.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal
@@ -37,9 +37,10 @@ def find_kernels(tree: ast.Module, scope: Scope) -> list[Found]:
 def _find(
     body: list[ast.stmt], scope: Scope, prefix: str, outer: tuple[ast.FunctionDef, ...]
 ) -> Iterator[Found]:
+    wrapped = _passed_to(body, scope, _is_jit)
     for node in body:
         if isinstance(node, ast.FunctionDef):
-            yield from _function(node, scope, prefix, outer)
+            yield from _function(node, scope, prefix, outer, node.name in wrapped)
         elif isinstance(node, ast.ClassDef):
             yield from _find(node.body, scope, f"{prefix}{node.name}.", outer)
         elif isinstance(node, ast.If | ast.Try | ast.With | ast.For | ast.While):
@@ -50,12 +51,16 @@ def _find(
 
 
 def _function(
-    node: ast.FunctionDef, scope: Scope, prefix: str, outer: tuple[ast.FunctionDef, ...]
+    node: ast.FunctionDef, scope: Scope, prefix: str, outer: tuple[ast.FunctionDef, ...], wrapped: bool
 ) -> Iterator[Found]:
     name = f"{prefix}{node.name}"
     owner = prefix.removesuffix(".") if prefix and not outer else None
-    makes_prim = any(_is_prim(inner, scope) for inner in _nested(node))
-    if any(_is_jit(resolve(d, scope)) for d in node.decorator_list):
+    inner_functions = list(_nested(node))
+    makes_prim = any(_is_prim(inner, scope) for inner in inner_functions)
+    if inner_functions and not makes_prim:
+        made = _passed_to(node.body, scope, lambda value: value is prim_func)
+        makes_prim = any(inner.name in made for inner in inner_functions)
+    if wrapped or any(_is_jit(resolve(d, scope)) for d in node.decorator_list):
         yield Found(node, name, "lazy" if makes_prim else "eager", outer, owner)
         return
     if _is_prim(node, scope) or makes_prim:
@@ -75,6 +80,18 @@ def _nested(node: ast.FunctionDef) -> Iterator[ast.FunctionDef]:
             stack.extend(c for c in ast.iter_child_nodes(item) if isinstance(c, ast.stmt | ast.ExceptHandler))
         elif isinstance(item, ast.ExceptHandler):
             stack.extend(item.body)
+
+
+def _passed_to(body: list[ast.stmt], scope: Scope, wanted: Callable[[Any], bool]) -> set[str]:
+    """Names of functions that statements pass on: `kernel = tilelang.jit(f)`, `return T.prim_func(main)`."""
+    found: set[str] = set()
+    for statement in body:
+        value = statement.value if isinstance(statement, ast.Assign | ast.Return | ast.AnnAssign) else None
+        while isinstance(value, ast.Call) and value.args:
+            if isinstance(value.args[0], ast.Name) and wanted(resolve(value.func, scope)):
+                found.add(value.args[0].id)
+            value = value.args[0]
+    return found
 
 
 def _is_prim(node: ast.FunctionDef, scope: Scope) -> bool:

@@ -14,7 +14,7 @@ from tilelang.frontend.functions import make_lambda
 from tilelang.frontend.intrinsics import condition_guard
 from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.loops import python_items, truth
-from tilelang.frontend.model import Late, ModuleValue
+from tilelang.frontend.model import ClassValue, Function, Instance, Late, ModuleValue
 from tilelang.frontend.names import bind_name
 from tilelang.frontend.operators import (
     SYMBOLS,
@@ -27,7 +27,7 @@ from tilelang.frontend.operators import (
     unary,
 )
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_unknown, kept, scalar
+from tilelang.frontend.scalars import any_traced, any_unknown, kept, scalar
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.targets import assign
 from tilelang.ir.values import Buffer, Region, Unknown
@@ -207,6 +207,10 @@ def _compare(
         return Unknown("a container is changed on a path that may not be taken")
     if kind in (ast.In, ast.NotIn) and isinstance(right, ModuleValue):
         return Unknown("this comparison is not known to the compiler")
+    if isinstance(left, Instance | ClassValue | Function) or isinstance(
+        right, Instance | ClassValue | Function
+    ):
+        return _compare_objects(kind, left, right)
     try:
         return fold(compare(kind, left, right))
     except Exception as error:  # noqa: BLE001 (untraced operands are the user's objects)
@@ -215,6 +219,31 @@ def _compare(
         if run.environment.static and not _plain(left, right):
             return Unknown("a comparison of these objects is not known to the compiler")
         return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
+
+
+def _compare_objects(kind: type[ast.cmpop], left: Any, right: Any) -> Any:
+    """Comparison where one side is interpreted: equal objects are known, most others are not."""
+    lost = Unknown("a comparison of these objects is not known to the compiler")
+    if kind in (ast.In, ast.NotIn) and isinstance(right, list | tuple | set | dict):
+        answers = [_compare_objects(ast.Eq, left, item) for item in right]
+        found: Any = any(a is True for a in answers)
+        if not found and any(isinstance(a, Unknown) for a in answers):
+            return lost
+        return found is (kind is ast.In)
+    if kind not in (ast.Eq, ast.NotEq):
+        return lost
+    same = left is right
+    if not same and isinstance(left, Instance) and isinstance(right, Instance) and left.cls is right.cls:
+        values = [*left.attributes.values(), *right.attributes.values()]
+        known = _plain(*values) and not any_traced(values) and any_unknown(values) is None
+        if not left.cls.is_enum and (left.cls.fields is None or not known):
+            return lost
+        same = not left.cls.is_enum and left.attributes == right.attributes
+    elif not same and (isinstance(left, Instance) or isinstance(right, Instance)):
+        one: Instance = left if isinstance(left, Instance) else right
+        if one.cls.is_tuple or one.cls.is_enum or "__eq__" in one.cls.names:
+            return lost
+    return same is (kind is ast.Eq)
 
 
 # -- displays
@@ -349,7 +378,7 @@ def list_comprehension(run: Run, node: ast.ListComp | ast.GeneratorExp) -> Any:
 def set_comprehension(run: Run, node: ast.SetComp) -> Any:
     values: list[Any] = []
     lost = _in_own_scope(run, node.generators, lambda: values.append(run.eval(node.elt)))
-    unknown = lost or any_unknown(values)
+    unknown = lost if lost is not None else any_unknown(values)
     if unknown is not None:
         return unknown
     return set(values)

@@ -106,7 +106,7 @@ def new_scope(function: Function) -> Scope:
         while scope is not None and name not in scope.names:
             scope = scope.parent
         outer[name] = scope or function.closure
-    return Scope(function.closure, locals_, owner=function.name, outer=outer)
+    return Scope(function.closure, locals_, owner=function.name, outer=outer, function=function)
 
 
 def call_function(

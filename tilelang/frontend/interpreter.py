@@ -13,6 +13,7 @@ from tilelang.frontend.classes import class_definition
 from tilelang.frontend.imports import import_from_statement, import_statement
 from tilelang.frontend.launch import with_statement
 from tilelang.frontend.loops import break_statement, continue_statement, for_statement, while_statement
+from tilelang.frontend.matching import match_statement
 from tilelang.frontend.names import read_name
 from tilelang.frontend.run import Environment, Evaluate, Execute, Limits, Run
 from tilelang.frontend.scope import Scope
@@ -67,7 +68,7 @@ STATEMENTS: dict[type[ast.stmt], Execute] = {
     ast.If: if_statement,
     ast.Import: import_statement,
     ast.ImportFrom: import_from_statement,
-    ast.Match: s.unsupported_statement,
+    ast.Match: match_statement,
     ast.Nonlocal: s.nothing,
     ast.Pass: s.nothing,
     ast.Raise: s.raise_statement,

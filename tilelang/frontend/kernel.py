@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tvm import ir
@@ -75,7 +75,9 @@ def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
     if isinstance(result, PrimFunction):
         style = "lazy"
         stopped = _trace_prim(run, result)
-        outputs = _out_idx(run, request)
+        outputs = _out_idx(
+            run, request if result.out_idx is None else replace(request, out_idx=result.out_idx)
+        )
     else:
         missing = [n for n in missing if n not in run.signature.parameters]
         outputs = _returned(run, result) if not stopped else ()

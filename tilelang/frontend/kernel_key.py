@@ -92,17 +92,6 @@ def names_used(text: str) -> frozenset[str] | None:
     return None if tree is None else frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
 
 
-@lru_cache(maxsize=4096)
-def names_called(text: str) -> frozenset[str] | None:
-    """The names that a statement's text calls, as `f(...)` or `f.compile(...)`; None if it does not parse."""
-    tree = _parsed(text)
-    if tree is None:
-        return None
-    calls = (n.func for n in ast.walk(tree) if isinstance(n, ast.Call))
-    called = (f.value if isinstance(f, ast.Attribute) else f for f in calls)
-    return frozenset(f.id for f in called if isinstance(f, ast.Name))
-
-
 def _parsed(text: str) -> ast.Module | None:
     try:
         return ast.parse(textwrap.dedent(text))

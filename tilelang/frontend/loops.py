@@ -11,9 +11,10 @@ from tvm import tirx as X
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
+from tilelang.frontend.constants import any_not_given, not_given
 from tilelang.frontend.dtypes import is_float
 from tilelang.frontend.intrinsics import ceildiv
-from tilelang.frontend.model import ClassValue, Flow, Frame
+from tilelang.frontend.model import ClassValue, Flow, Frame, Instance
 from tilelang.frontend.operators import as_bool, binary, fold
 from tilelang.frontend.regions import leave_loop, traced_region
 from tilelang.frontend.run import LoopEntry, Run
@@ -97,6 +98,8 @@ def _counted_loop(
     if as_int(step) == 1:
         loop = _make_loop(run, node, kind, (start,), (_distance(run, start, stop),), 1, span, notes)
         return _traced_loop(run, node, loop)
+    lost = not_given(run, step)
+    step = step if lost is None else lost
     number = as_int(step)
     if number is None and not isinstance(step, Unknown):
         what = f"the step of a loop must be a number known at compile time, not {show(step)}"
@@ -279,10 +282,15 @@ def python_items(run: Run, value: Any, span: Span) -> list[Any] | Unknown:
         what = f"{shown} cannot be iterated; loop over its indices with T.serial or T.Parallel"
         return run.report(UNSUPPORTED_PYTHON, span, what=what)
     if isinstance(value, _SymbolicRange):
+        lost = any_not_given(run, [value.start, value.stop, value.step])
+        if lost is not None:
+            return lost
         what = "the range is known only when the kernel runs, so only a `for` statement can run over it"
         return run.report(UNSUPPORTED_PYTHON, span, what=what)
     if isinstance(value, ClassValue) and value.is_enum:
         return [v for k, v in value.names.items() if not k.startswith("_")]
+    if isinstance(value, Instance) and (parts := value.items()) is not None:
+        return list(parts)
     items = []
     elements: Any = value
     try:
@@ -338,6 +346,8 @@ def while_statement(run: Run, node: ast.While) -> Flow | None:
 
 def _condition(run: Run, node: ast.While) -> Any:
     value = fold(scalar(run, run.eval(node.test), run.span(node.test)))
+    lost = not_given(run, value)
+    value = value if lost is None else lost
     if isinstance(value, Unknown):
         return value
     return fold(as_bool(value)) if isinstance(value, ir.Expr) else truth(value)
@@ -345,6 +355,8 @@ def _condition(run: Run, node: ast.While) -> Any:
 
 def truth(value: Any) -> Any:
     """The Python truth of a plain value; Unknown for objects that the frontend only models."""
+    if isinstance(value, Instance) and any(n in value.cls.names for n in ("__bool__", "__len__")):
+        return Unknown("the truth of this object is not known")
     try:
         return bool(value)
     except (TypeError, ValueError):

@@ -38,9 +38,10 @@ class Function:
 
 @dataclass(eq=False)
 class PrimFunction:
-    """A `@T.prim_func` definition before it is traced."""
+    """A `@T.prim_func` definition before it is traced. `out_idx`: given to `tilelang.compile`."""
 
     function: Function
+    out_idx: Any = None
 
     @property
     def name(self) -> str:
@@ -65,6 +66,16 @@ class KernelMethod:
 
     kernel: JitFunction
     name: str
+
+
+@dataclass(frozen=True, eq=False)
+class HostCall:
+    """A call of a kernel's function by host code. `value` is what its decorators made of it."""
+
+    function: Function
+    value: Any
+    args: list[Any]
+    kwargs: dict[str, Any]
 
 
 @dataclass(eq=False)
@@ -171,6 +182,11 @@ class ClassValue:
         raise KeyError(name)
 
     @property
+    def is_tuple(self) -> bool:
+        """Whether its objects are named tuples, which Python unpacks and indexes."""
+        return any(isinstance(b, ClassValue) and (b.name == "NamedTuple" or b.is_tuple) for b in self.bases)
+
+    @property
     def closed(self) -> bool:
         """Whether every base is known, so that a missing attribute is really missing."""
         return all(isinstance(b, ClassValue) and b.closed for b in self.bases)
@@ -183,12 +199,31 @@ class Instance:
     cls: ClassValue
     attributes: dict[str, Any]
 
+    def items(self) -> tuple[Any, ...] | None:
+        """The values of a named tuple in order; None for other objects."""
+        return tuple(self.attributes.values()) if self.cls.is_tuple else None
+
+
+@dataclass(frozen=True, eq=False)
+class ParentsOf:
+    """`super()` in a method: what the bases of its class give for an object."""
+
+    cls: ClassValue
+    owner: Any
+
+
+@dataclass(frozen=True)
+class RecordFunction:
+    """A function of `dataclasses` that reads or copies objects: `replace`, `asdict`, ..."""
+
+    name: str
+
 
 @dataclass(frozen=True, eq=False)
 class BoundMethod:
     """A method of an interpreted class with its object."""
 
-    function: Function
+    function: Function | JitFunction | RecordFunction
     owner: Any
 
 

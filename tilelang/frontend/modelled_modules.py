@@ -13,7 +13,7 @@ from typing import Any
 import tilelang.language as language
 from tilelang.arch.dtypes import DTYPES
 from tilelang.frontend.decorators import Decorator, PlainDecorator
-from tilelang.frontend.model import ClassValue, ModuleValue
+from tilelang.frontend.model import ClassValue, ModuleValue, RecordFunction
 from tilelang.ir.values import Unknown
 from tilelang.language.dtypes import DType
 
@@ -104,7 +104,10 @@ def _typing() -> ModuleValue:
 @functools.cache
 def modelled_modules() -> dict[str, ModuleValue]:
     """Models by dotted name; made once and never changed."""
-    dataclass_names = {"dataclass": PlainDecorator("dataclass"), "field": FieldFunction()}
+    dataclass_names: dict[str, Any] = {"dataclass": PlainDecorator("dataclass"), "field": FieldFunction()}
+    dataclass_names |= {
+        n: RecordFunction(n) for n in ("replace", "asdict", "astuple", "fields", "is_dataclass")
+    }
     return {
         **_tilelang(),
         "torch": _torch(),

@@ -17,7 +17,7 @@ from tilelang.diagnostics.problem import Fix, Problem, Related, Severity
 from tilelang.diagnostics.rule import Rule
 from tilelang.diagnostics.rules.python import PYTHON_ERROR, STEP_LIMIT
 from tilelang.diagnostics.span import Span
-from tilelang.frontend.model import Flow, Late, Slot
+from tilelang.frontend.model import Flow, Function, HostCall, Late, Slot
 from tilelang.frontend.scope import Scope, TracedRegion
 from tilelang.frontend.source import Source
 from tilelang.ir.tile_program import Access, Bind, Context, Launch, Node, Param, Symbol
@@ -145,11 +145,10 @@ class Run:
         self.open_scopes: set[int] = set()  # module scopes that may hold names we do not know
         self.tainted: set[int] = set()  # ids of containers changed on a path that may not be taken
         self.kept: list[Any] = []  # keeps tainted containers alive, so that ids stay theirs
-        self.kernel_calls: list[
-            Any
-        ] = []  # calls of kernels and factories by host code: (kernel, args, kwargs)
-        self.watched: ast.FunctionDef | None = None  # a nested definition to be noticed when it is reached
-        self.watched_value: Any = None
+        self.host_calls: list[HostCall] = []  # of kernels, and of the watched function
+        # A kernel's definition, noticed with what its decorators make of it whenever it is reached.
+        self.watched: ast.FunctionDef | None = None
+        self.reached: list[tuple[Function, Any]] = []
         self.return_spans: dict[int, Span] = {}
         self.at_class_level: list[str] | None = None  # names of annotated fields while a class body runs
         self.maybe_returned: list[Any] = []  # by branches that may not be taken
@@ -167,7 +166,7 @@ class Run:
         """Interpret statements in order until one leaves the block."""
         for statement in statements:
             self.steps += 1
-            handler = self._statements.get(type(statement), self._statements[ast.Match])
+            handler = self._statements.get(type(statement), self._statements[ast.AsyncFor])
             try:
                 flow = handler(self, statement)
             except RecursionError:

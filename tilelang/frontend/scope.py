@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.model import NO_VALUE
+
+if TYPE_CHECKING:
+    from tilelang.frontend.model import Function
 
 
 class Scope:
@@ -27,11 +30,13 @@ class Scope:
         names: dict[str, Any] | None = None,
         owner: str = "",
         outer: Mapping[str, Scope] | None = None,
+        function: Function | None = None,
     ) -> None:
         self.parent = parent
         self.names: dict[str, Any] = {} if names is None else names
         self.locals = locals_ or {}
         self.owner = owner
+        self.function = function  # whose call this is
         # Of modules: names that may be bound by means the interpreter does not follow; "*" for any name.
         self.unlisted: frozenset[str] = frozenset()
         # Names declared nonlocal or global: the scope that really holds them.

@@ -10,16 +10,22 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.decorators import decorated
-from tilelang.frontend.functions import call_function, evaluated_defaults, make_function
+from tilelang.frontend.functions import evaluated_defaults
+from tilelang.frontend.host_calls import (
+    all_arguments,
+    call_with_defaults,
+    made_by_defaults,
+    reached_by_host_code,
+    receiver_of,
+)
 from tilelang.frontend.interpreter import new_run
 from tilelang.frontend.kernel import KernelRequest, trace_kernel, trace_prim_function
-from tilelang.frontend.model import ClassValue, Function, Instance, JitFunction, PrimFunction
+from tilelang.frontend.model import Function, Instance, JitFunction, PrimFunction
 from tilelang.frontend.modelled_modules import HostTensor
 from tilelang.frontend.run import Limits, Run, StopInterpreting
 from tilelang.frontend.scope import Scope
@@ -31,7 +37,6 @@ from tilelang.ir.values import Unknown
 Origin = Literal["choice", "comment", "call", "autotune", "default"]
 _DIRECTIVE = re.compile(r"#\s*tilelang:\s*specialize\s*(\(.*\))")
 _MAX_KNOWN = 8  # specialisations of one kernel that are worth checking
-_HOST_LIMITS = Limits(steps=20_000, depth=20, sequence=2_000)
 
 
 @dataclass(frozen=True)
@@ -41,13 +46,23 @@ class Specialisation:
     values: tuple[tuple[str, Any], ...]
     origin: Origin
     tensors: tuple[tuple[str, tuple[Any, ...]], ...] = ()  # shapes that a call passes, by parameter
+    around: tuple[tuple[str, Any], ...] = ()  # parameters of the functions the kernel is defined in
+    # The kernel's function as such a call makes it, and what its decorators make of that.
+    made: tuple[Function, Any] | None = field(default=None, compare=False, repr=False)
 
     def text(self) -> tuple[tuple[str, str], ...]:
         """Values as written: `block_M=128`."""
-        return tuple((n, _shown(v)) for n, v in self.values)
+        return tuple((n, _shown(v)) for n, v in (*self.around, *self.values))
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, Instance):
+        inside = ", ".join(
+            f"{n}={_shown(v)}" for n, v in value.attributes.items() if _is_plain(v) and not n.startswith("_")
+        )
+        return f"{value.cls.name}({inside})"
+    if isinstance(value, Function):
+        return value.name
     return str(value)
 
 
@@ -59,11 +74,11 @@ def known_specialisations(module: StaticModule, kernel: KernelSource) -> list[Sp
     comment = _from_comment(module, kernel)
     if comment is not None:
         return [comment]
-    found = _from_calls(module, kernel, function)
+    found = _from_calls(module, kernel)
     tuned = _from_autotune(module, options)
     if tuned and found:
         merged = [
-            Specialisation(tuple({**dict(t.values), **dict(c.values)}.items()), "call")
+            replace(c, values=tuple({**dict(t.values), **dict(c.values)}.items()))
             for c in found
             for t in tuned
         ]
@@ -85,9 +100,14 @@ def chosen_specialisation(
     if not choice:
         return base
     run = new_run(module.environment, module.source, module.scope, MODULE_LIMITS)
-    values = dict(base.values)
-    values.update({name: _parsed(run, text) for name, text in choice.items()})
-    return Specialisation(tuple(values.items()), "choice", base.tensors)
+    chosen = {name: _parsed(run, text) for name, text in choice.items()}
+    outer = {a.arg for o in kernel.found.outer for a in all_arguments(o.args)}
+    around = {**dict(base.around), **{n: v for n, v in chosen.items() if n in outer}}
+    made = base.made
+    if outer & chosen.keys():
+        made = made_by_defaults(module, kernel, around) or made
+    values = {**dict(base.values), **{n: v for n, v in chosen.items() if n not in outer}}
+    return Specialisation(tuple(values.items()), "choice", base.tensors, tuple(around.items()), made)
 
 
 def with_call_sizes(specialisation: Specialisation, program: TileProgram) -> Specialisation:
@@ -129,14 +149,17 @@ def trace_static(
     to).
     """
     under = specialisation or chosen_specialisation(module, kernel, choice or {})
-    function, options = kernel_function(module, kernel)
+    if under.made is not None:
+        function, options = under.made[0], _options(under.made[1])
+    else:
+        function, options = kernel_function(module, kernel)
     run = new_run(module.environment, module.source, module.scope, limits)
     if function is None:
         return _nothing(run, module, kernel)
-    names = {a.arg for a in _all_arguments(function.node.args)}
+    names = {a.arg for a in all_arguments(function.node.args)}
     values = dict(under.values)
     if kernel.found.owner is not None:
-        values.update(_receiver(module, kernel, function))
+        values = {**receiver_of(module, kernel, function), **values}
     request = KernelRequest(
         function,
         kernel.name,
@@ -150,19 +173,6 @@ def trace_static(
     if options.get("prim_func"):
         return trace_prim_function(run, request)
     return trace_kernel(run, request)
-
-
-def _all_arguments(args: ast.arguments) -> list[ast.arg]:
-    return [*args.posonlyargs, *args.args, *args.kwonlyargs]
-
-
-def _receiver(module: StaticModule, kernel: KernelSource, function: Function) -> dict[str, Any]:
-    """The first argument of a method: an object of its class whose attributes are not known."""
-    args = _all_arguments(function.node.args)
-    cls = module.scope.names.get(kernel.found.owner or "")
-    if not args or function.attributes.get("staticmethod") or not isinstance(cls, ClassValue):
-        return {}
-    return {args[0].arg: Instance(cls, {})}
 
 
 def _nothing(run: Run, module: StaticModule, kernel: KernelSource) -> TileProgram:
@@ -192,19 +202,15 @@ def kernel_function(module: StaticModule, kernel: KernelSource) -> tuple[Functio
     node = kernel.found.node
     run = new_run(module.environment, module.source, module.scope, MODULE_LIMITS)
     if kernel.found.outer:
-        run.watched = node
-        outer = make_function(run, kernel.found.outer[0])
-        with suppress(StopInterpreting, RecursionError):
-            _call_with_defaults(run, outer)
-        if run.watched_value is None:
-            return None, {}
-        function, value = run.watched_value
-        return function, _options(value)
+        made = made_by_defaults(module, kernel, {})
+        return (None, {}) if made is None else (made[0], _options(made[1]))
     function = Function(node.name, node, module.source, module.scope)
     try:
         function.defaults = evaluated_defaults(run, node.args)
         found = module.scope.find(node.name)[1]
         value = found if _is_same(found, node) else _decorated_again(run, node, function)
+        if isinstance(value, Function):
+            value = _made_of(module, value)
     except (StopInterpreting, RecursionError):
         value = None
     return function, _options(value)
@@ -213,6 +219,12 @@ def kernel_function(module: StaticModule, kernel: KernelSource) -> tuple[Functio
 def _is_same(value: Any, node: ast.FunctionDef) -> bool:
     inner = value.function if isinstance(value, JitFunction | PrimFunction) else value
     return isinstance(inner, Function) and inner.node is node
+
+
+def _made_of(module: StaticModule, function: Function) -> Any:
+    """What `kernel = tilelang.jit(function)` at the top level makes of a plain function."""
+    made = [v for v in module.scope.names.values() if isinstance(v, JitFunction | PrimFunction)]
+    return next((v for v in made if v.function.node is function.node), function)
 
 
 def _decorated_again(run: Run, node: ast.FunctionDef, function: Function) -> Any:
@@ -229,20 +241,6 @@ def _options(value: Any) -> dict[str, Any]:
     if tuned is not None and "configs" in tuned:
         options["configs"] = tuned["configs"]
     return options
-
-
-def _call_with_defaults(run: Run, function: Function) -> Any:
-    """Interpret host code: parameters take their defaults, others are Unknown."""
-    at = function.source.span(function.node)
-    given: dict[str, Argument] = {}
-    for parameter in _all_arguments(function.node.args):
-        if parameter.arg not in function.defaults:
-            given[parameter.arg] = Argument(Unknown(f"`{parameter.arg}` has no value"), at, parameter.arg, at)
-    positional = {a.arg for a in function.node.args.posonlyargs}
-    args = [
-        given.pop(a.arg) for a in function.node.args.posonlyargs if a.arg in given and a.arg in positional
-    ]
-    return call_function(run, function, args, given, function.node, at)
 
 
 # -- where values come from
@@ -289,7 +287,7 @@ def _from_autotune(module: StaticModule, options: Mapping[str, Any]) -> list[Spe
     if isinstance(configs, Function):
         run = new_run(module.environment, module.source, module.scope, MODULE_LIMITS)
         try:
-            configs = _call_with_defaults(run, configs)
+            configs = call_with_defaults(run, configs)
         except (StopInterpreting, RecursionError):
             return []
     if isinstance(configs, dict):
@@ -307,39 +305,43 @@ def _from_autotune(module: StaticModule, options: Mapping[str, Any]) -> list[Spe
 def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return all(_is_plain(v) for v in value)
+    if isinstance(value, Instance | Function):
+        return True
     return isinstance(value, bool | int | float | str | type(None)) or hasattr(value, "__index__")
 
 
-def _from_calls(module: StaticModule, kernel: KernelSource, function: Function) -> list[Specialisation]:
-    """Values that host code of the file passes: functions that call the kernel are interpreted with their
-    defaults.
-    """
+def _from_calls(module: StaticModule, kernel: KernelSource) -> list[Specialisation]:
+    """Values that host code of the file passes to the kernel and to the functions it is defined in."""
     found = []
-    for statement in module.calling_statements.get(kernel.name, ()):
-        if kernel.span.line <= statement.lineno <= kernel.span.end_line:
-            continue
-        for args, kwargs in _calls_in(module, statement, kernel):
-            values, tensors = _call_values(function, args, kwargs)
-            found.append(Specialisation(tuple(values.items()), "call", tuple(tensors.items())))
+    for reached in reached_by_host_code(module, kernel):
+        function = reached.function
+        values, tensors = _call_values(function, reached.args or [], reached.kwargs)
+        around = _values_around(module, kernel, function)
+        made = (function, reached.value) if kernel.found.outer else None
+        found.append(
+            Specialisation(tuple(values.items()), "call", tuple(tensors.items()), tuple(around.items()), made)
+        )
     return found
 
 
-def _calls_in(module: StaticModule, statement: ast.stmt, kernel: KernelSource) -> list[Any]:
-    # A scope of its own: what host code binds is nothing that kernels see.
-    run = new_run(module.environment, module.source, Scope(module.scope), _HOST_LIMITS)
-    with suppress(StopInterpreting, RecursionError):
-        if isinstance(statement, ast.FunctionDef):
-            _call_with_defaults(run, make_function(run, statement))
-        elif isinstance(statement, ast.If) and _is_main_guard(statement.test):
-            run.exec(statement.body)
-        elif not isinstance(statement, ast.ClassDef):
-            run.exec([statement])
-    node = kernel.found.node
-    return [(args, kwargs) for called, args, kwargs in run.kernel_calls if called.function.node is node]
-
-
-def _is_main_guard(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+def _values_around(module: StaticModule, kernel: KernelSource, function: Function) -> dict[str, Any]:
+    """Known parameters of the functions around the kernel; of a method's object what the kernel reads."""
+    found: dict[str, Any] = {}
+    scope: Scope | None = function.closure
+    text = module.source.slice(kernel.span)
+    for outer in reversed(kernel.found.outer):
+        while scope is not None and scope.owner != outer.name:
+            scope = scope.parent
+        if scope is None:
+            break
+        known = {a.arg: scope.names.get(a.arg) for a in all_arguments(outer.args)}
+        for name, value in known.items():
+            if isinstance(value, Instance) and name == "self":
+                parts = {f"self.{n}": v for n, v in value.attributes.items() if f"self.{n}" in text}
+                found = {**{n: v for n, v in parts.items() if _is_plain(v)}, **found}
+            elif not isinstance(value, Unknown) and _is_plain(value):
+                found = {name: value, **found}
+    return found
 
 
 def _call_values(
@@ -348,7 +350,7 @@ def _call_values(
     """Plain values and shapes of tensors, by parameter name; unknown values are left out, sizes by name are
     left symbolic.
     """
-    named = _all_arguments(function.node.args)
+    named = all_arguments(function.node.args)
     names = {a.arg for a in named}
     # Autotuned parameters are left out by callers, so a call may bind fewer than the signature asks for.
     positional = [*function.node.args.posonlyargs, *function.node.args.args]

@@ -215,7 +215,7 @@ def function_definition(run: Run, node: ast.FunctionDef) -> Flow | None:
     function = make_function(run, node)
     value = decorated(run, node, function)
     if node is run.watched:
-        run.watched_value = (function, value)
+        run.reached.append((function, value))
     bind_name(run, node.name, value, run.source.name_span(node))
     return None
 
@@ -235,7 +235,7 @@ def nothing(run: Run, node: ast.stmt) -> Flow | None:
 
 
 def unsupported_statement(run: Run, node: ast.stmt) -> Flow | None:
-    """`async`, `match` and what later Pythons bring: not interpreted, so what they bind is unknown."""
+    """`async` and what later Pythons bring: not interpreted, so what they bind is unknown."""
     if run.launch is not None:
         run.complete = False
         with run.guarded(maybe=True):

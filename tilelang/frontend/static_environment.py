@@ -89,7 +89,7 @@ class StaticEnvironment:
         if function is functools.partial or function is functools.reduce:
             unknown = any_unknown(values[:1])
             if unknown is not None or not values or not isinstance(values[0], Function | functools.partial):
-                return unknown or Unknown("the function is not known to the compiler")
+                return Unknown("the function is not known to the compiler") if unknown is None else unknown
             return run.guarded_native(node, function, values, named)
         if id(function) in _PURE:
             unknown = any_unknown([*values, named])

@@ -12,12 +12,14 @@ from tilelang.diagnostics.rules.python import SYNTAX_ERROR
 from tilelang.diagnostics.span import Span
 from tilelang.diagnostics.syntax import syntax_error_problem
 from tilelang.frontend.discovery import Found, find_kernels
-from tilelang.frontend.kernel_key import CaptureIndex, names_called, statement_text
+from tilelang.frontend.kernel_key import CaptureIndex, names_used, statement_text
+from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.source import Source
 from tilelang.frontend.static_environment import StaticEnvironment, run_module
 
 _MAX_NESTING = 200
+_MAX_HOST_STATEMENTS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +96,7 @@ class StaticModule:
             first = comment_block_start(self.source, span.line)
             extra = [kernel.qualified_name, *(f"{p}\0{t}" for p, t in sorted(self.environment.files.items()))]
             extra += [ast.dump(o.args) for o in kernel.outer]
-            extra += self._call_texts(node.name)
+            extra += self._call_texts(kernel.qualified_name.partition(".")[0], span)
             key = index.key(kernel.outer[0] if kernel.outer else node, first, extra)
             sources.append(
                 KernelSource(
@@ -111,21 +113,39 @@ class StaticModule:
 
     @functools.cached_property
     def calling_statements(self) -> dict[str, list[ast.stmt]]:
-        """Top-level statements (functions, `if __name__` blocks) by the names they call."""
+        """Top-level statements (functions, `if __name__` blocks) by the names they call or pass on."""
         found: dict[str, list[ast.stmt]] = {}
         assert self.tree is not None
         for statement in self.tree.body:
             # A statement of the top level always parses on its own.
-            for name in names_called(statement_text(self.source, statement)) or ():
+            for name in names_used(statement_text(self.source, statement)) or ():
                 found.setdefault(name, []).append(statement)
         return found
 
-    def _call_texts(self, name: str) -> list[str]:
+    def host_code(self, kernel: KernelSource) -> list[ast.stmt]:
+        """Statements of the top level from which a call of the kernel may come, in the order of the text."""
+        return self._host_code(kernel.qualified_name.partition(".")[0], kernel.span)
+
+    def _host_code(self, root: str, kernel: Span) -> list[ast.stmt]:
+        found: dict[int, ast.stmt] = {}
+        pending = [root]
+        while pending and len(found) < _MAX_HOST_STATEMENTS:
+            for statement in self.calling_statements.get(pending.pop(), ()):
+                inside = statement.lineno <= kernel.line and kernel.end_line <= (statement.end_lineno or 0)
+                if id(statement) in found or inside or kernel.line <= statement.lineno <= kernel.end_line:
+                    continue
+                found[id(statement)] = statement
+                if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+                    pending.append(statement.name)
+                elif not isinstance(statement, ast.If | ast.Expr):
+                    pending += assigned_names(self.source, [statement])
+        return sorted(found.values(), key=lambda s: s.lineno)
+
+    def _call_texts(self, root: str, kernel: Span) -> list[str]:
         """The text of host code that calls the kernel: it decides which specialisations are known."""
-        texts = []
-        for statement in self.calling_statements.get(name, ()):
-            texts.append("\n".join(self.source.lines[statement.lineno - 1 : statement.end_lineno]))
-        return texts
+        return [
+            "\n".join(self.source.lines[s.lineno - 1 : s.end_lineno]) for s in self._host_code(root, kernel)
+        ]
 
 
 def comment_block_start(source: Source, line: int) -> int:

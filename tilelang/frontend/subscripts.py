@@ -15,6 +15,7 @@ from tilelang.diagnostics.rules.python import (
     TRACED_INDEX,
     UNSUPPORTED_PYTHON,
 )
+from tilelang.frontend.constants import any_not_given, not_given
 from tilelang.frontend.dtypes import is_float
 from tilelang.frontend.model import ClassValue, Instance, Late
 from tilelang.frontend.operators import binary, fold
@@ -26,7 +27,7 @@ from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int, show
 
 def subscript(run: Run, node: ast.Subscript) -> Any:
     """`value[...]` where it is read."""
-    owner = run.eval(node.value)
+    owner: Any = run.eval(node.value)
     if isinstance(owner, Late):
         owner = owner.region
     if isinstance(owner, Buffer | Region):
@@ -46,6 +47,10 @@ def subscript(run: Run, node: ast.Subscript) -> Any:
     index = fold(index)
     if isinstance(index, ir.Expr):
         return _traced_index(run, node, owner, index)
+    if isinstance(index, slice) and any_not_given(run, [index.start, index.stop, index.step]) is not None:
+        return Unknown("a slice whose bounds are not known here")
+    if isinstance(owner, Instance) and (parts := owner.items()) is not None:
+        owner = parts
     if isinstance(owner, ClassValue | Instance):
         return enum_member(owner, index)
     if type(owner) in (list, tuple, dict, str, range, bytes) or not run.environment.static:
@@ -75,7 +80,7 @@ def enum_member(owner: ClassValue | Instance, index: Any) -> Any:
 
 
 def _traced_index(run: Run, node: ast.Subscript, owner: Any, index: Any) -> Any:
-    if not isinstance(owner, list | tuple | dict | str):
+    if not isinstance(owner, list | tuple | dict | str) or not_given(run, index) is not None:
         return Unknown("an index known only when the kernel runs")
     kind = type(owner).__name__
     return run.report(

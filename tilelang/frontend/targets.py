@@ -37,6 +37,8 @@ def assign(
 
 def _unpack(run: Run, target: ast.Tuple | ast.List, value: Any, fresh_buffer: bool) -> None:
     names = target.elts
+    if isinstance(value, Instance):
+        value = value.items() or Unknown("the value cannot be unpacked")
     if isinstance(value, Unknown):
         for element in names:
             assign(run, element, value)

@@ -10,6 +10,7 @@ from tvm import ir
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Argument, Bound
+from tilelang.frontend.constants import not_given
 from tilelang.frontend.model import Late
 from tilelang.frontend.operators import representable
 from tilelang.frontend.run import Run
@@ -88,6 +89,9 @@ def _plain(run: Run, call: Bound, name: str, value: Any, argument: Argument) -> 
         return value
     if run.is_unset(value):
         return Unknown("a parameter without a value")
+    lost = not_given(run, value)
+    if lost is not None:
+        return lost
     what = f"`{name}` must be {expected}, not {named_type(value)}"
     return run.report(BAD_ARGUMENTS, argument.span, callee=call.callee, what=what)
 
