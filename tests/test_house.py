@@ -31,7 +31,7 @@ _FRONTEND = {*_OPS, "language", "frontend"}
 _ANALYSIS = {*_FRONTEND, "analysis"}
 _PASSES = {*_ANALYSIS, "passes"}
 _TARGETS = {*_PASSES, "runtime", "targets"}
-_TOP = {*_TARGETS, "jit", "autotune", "profiler", "tools"}
+_TOP = {*_TARGETS, "jit", "autotuner", "profiler"}
 
 # Room of `tilelang` -> the rooms it may import. A room that is not listed here does not exist.
 ALLOWED: Mapping[str, set[str]] = {
@@ -48,9 +48,8 @@ ALLOWED: Mapping[str, set[str]] = {
     "passes": _PASSES,
     "targets": _TARGETS,
     "jit": _TOP,
-    "autotune": _TOP,
+    "autotuner": _TOP,
     "profiler": _TOP,
-    "tools": _TOP,
     "cli": {*_TOP, "cli"},
 }
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     # of our own can tell it to leave the body alone; this one does.
     from typing import no_type_check as jit
 
-    from tilelang import language, profiler
+    from tilelang import autotuner, language, profiler
+    from tilelang.autotuner import autotune
     from tilelang.jit import (
         JITKernel,
         PassConfigKey,
@@ -38,6 +39,8 @@ __all__ = [
     "PACKAGE_VERSION",
     "JITKernel",
     "PassConfigKey",
+    "autotune",
+    "autotuner",
     "compile",
     "disable_cache",
     "enable_cache",
@@ -53,6 +56,7 @@ __all__ = [
 _HOME = {
     "JITKernel": "tilelang.jit",
     "PassConfigKey": "tilelang.jit",
+    "autotune": "tilelang.autotuner",
     "compile": "tilelang.jit",
     "disable_cache": "tilelang.jit",
     "enable_cache": "tilelang.jit",
@@ -60,7 +64,7 @@ _HOME = {
     "lower": "tilelang.jit",
     "par_compile": "tilelang.jit",
 }
-_SUBMODULES = ("language", "profiler")
+_SUBMODULES = ("autotuner", "language", "profiler")
 
 
 def __getattr__(name: str) -> Any:
@@ -69,8 +73,7 @@ def __getattr__(name: str) -> Any:
     elif name in _SUBMODULES:
         value = importlib.import_module(f"tilelang.{name}")
     else:
-        reason = "; this compiler does not tune yet" if name == "autotune" else ""
-        raise AttributeError(f"module 'tilelang' has no attribute {name!r}{reason}")
+        raise AttributeError(f"module 'tilelang' has no attribute {name!r}")
     globals()[name] = value
     return value
 

@@ -15,7 +15,7 @@ from tilelang.runtime.plan import ScalarParam
 
 def test_milliseconds_per_call():
     calls = []
-    found = do_bench(lambda: (calls.append(1), time.sleep(0.002)), n_warmup=2, n_repeat=5, backend="wall")
+    found = do_bench(lambda: (calls.append(1), time.sleep(0.002)), _n_warmup=2, _n_repeat=5, backend="wall")
     assert 2 <= found < 20
     assert len(calls) == 1 + 1 + 2 + 5  # loading, estimating, warming up, measuring
 
@@ -26,11 +26,11 @@ def test_quantiles_and_return_modes():
     def step():
         time.sleep(next(pauses))
 
-    low, middle, high = do_bench(step, n_warmup=1, n_repeat=3, quantiles=[0, 0.5, 1], backend="wall")
+    low, middle, high = do_bench(step, _n_warmup=1, _n_repeat=3, quantiles=[0, 0.5, 1], backend="wall")
     assert low < middle < high
     assert 5 <= high < 50
-    assert do_bench(lambda: None, n_repeat=3, return_mode="min", backend="wall") <= do_bench(
-        lambda: time.sleep(0.001), n_repeat=3, return_mode="max", backend="wall"
+    assert do_bench(lambda: None, _n_repeat=3, return_mode="min", backend="wall") <= do_bench(
+        lambda: time.sleep(0.001), _n_repeat=3, return_mode="max", backend="wall"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilelang.jit.cache import disable_cache, enable_cache
 from tilelang.jit.decorator import compile, jit, lower, par_compile
 from tilelang.jit.kernel import JITKernel, load
-from tilelang.jit.options import PassConfigKey
+from tilelang.jit.pass_configs import PassConfigKey
 
 __all__ = [
     "JITKernel",

@@ -44,8 +44,9 @@ class JITFunction:
         self.options = options
         keep_surroundings(function)
         functools.update_wrapper(self, function)
-        self._signature = inspect.signature(function)
+        self.signature = inspect.signature(function)
         self._mode: _Eager | _Lazy | None = None
+        self._variants: dict[Any, JITFunction] = {}
 
     @property
     def mode(self) -> str:
@@ -92,6 +93,20 @@ class JITFunction:
         with ThreadPoolExecutor(num_workers) as pool:
             return list(pool.map(one, configs))
 
+    def under(
+        self, options: CompileOptions | None, pass_configs: Mapping[Any, Any] | None = None
+    ) -> JITFunction:
+        """The same function compiled under `options` where they say something, and with further pass
+        configurations.
+        """
+        if options is None and not pass_configs:
+            return self
+        merged = (options.over(self.options) if options else self.options).with_pass_configs(pass_configs)
+        key = freeze(vars(merged))
+        if key not in self._variants:
+            self._variants[key] = JITFunction(self.function, merged)
+        return self._variants[key]
+
     def __repr__(self) -> str:
         return f"<tilelang.jit {self.function.__qualname__}>"
 
@@ -103,7 +118,7 @@ class JITFunction:
                     f"{self.function.__name__} is eager: its outputs are what it makes with T.empty "
                     "and returns, so out_idx must go"
                 )
-            self._mode = kind(self.function, self._signature, self.options)
+            self._mode = kind(self.function, self.signature, self.options)
         return self._mode
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.launch import LoadedKernel
+from tilelang.targets.cuda.inspect_binary import ResourceUsage, ptx, resource_usage, sass
 
 if TYPE_CHECKING:
     from tilelang.profiler import Profiler, TensorSupplyType
+
+Which = Literal["kernel", "host", "both"]
 
 
 class JITKernel:
@@ -66,16 +70,37 @@ class JITKernel:
         lines += [f"shared_bytes = {plan.shared_bytes}", f"arguments = {plan.arguments}"]
         return "\n".join(lines)
 
-    def print_source_code(self) -> None:
-        """Print the generated source."""
-        print(self.get_kernel_source())
+    @property
+    def kernel_source(self) -> str:
+        """The generated source, as `get_kernel_source()`."""
+        return self.get_kernel_source()
 
-    def show_source(self, which: str = "kernel") -> None:
-        """Print the generated source: `kernel`, `host` or `both`."""
-        texts = {"kernel": self.get_kernel_source, "host": self.get_host_source}
-        for name, text in texts.items():
-            if which in (name, "both"):
-                print(text())
+    @property
+    def host_source(self) -> str:
+        """The launch as text, as `get_host_source()`."""
+        return self.get_host_source()
+
+    def print_source_code(self, which: Which = "kernel", file: str | os.PathLike[str] | None = None) -> None:
+        """Print the generated source (`kernel`), the launch (`host`) or `both`; or write them to `file`."""
+        text = self._sources(which)
+        if file is None:
+            print(text)
+        else:
+            Path(file).write_text(text, encoding="utf-8")
+
+    def show_source(self, which: Which = "kernel") -> None:
+        """Print the generated source (`kernel`), the launch (`host`) or `both`."""
+        print(self._sources(which))
+
+    def _sources(self, which: Which) -> str:
+        texts = {
+            "kernel": [self.get_kernel_source()],
+            "host": [self.get_host_source()],
+            "both": [self.get_kernel_source(), self.get_host_source()],
+        }
+        if which not in texts:
+            raise ValueError(f"no source called {which!r}: write kernel, host or both")
+        return "\n".join(texts[which])
 
     def export_sources(
         self,
@@ -92,6 +117,65 @@ class JITKernel:
         from tilelang.profiler import Profiler, TensorSupplyType
 
         return Profiler(self, tensor_supply_type or TensorSupplyType.Auto)
+
+    def run_once(self, func: Callable[..., Any] | None = None) -> None:
+        """One call of the kernel (or of `func`) on inputs made for its parameters."""
+        self.get_profiler().run_once(func)
+
+    def update_tuner_result(
+        self, latency: float, config: dict[str, Any], ref_latency: float | None
+    ) -> JITKernel:
+        """Note what tuning found, in milliseconds. Returns the kernel."""
+        self.latency, self.config, self.ref_latency = latency, config, ref_latency
+        return self
+
+    def get_tuner_result(self) -> dict[str, Any]:
+        """`latency`, `config` and `ref_latency`. Raises ValueError for a kernel that was not tuned."""
+        if self.latency is None:
+            raise ValueError(f"{self.artifact.name} was not tuned: @tilelang.autotune above it would")
+        return {"latency": self.latency, "config": self.config, "ref_latency": self.ref_latency}
+
+    @property
+    def resource_usage(self) -> ResourceUsage:
+        """What a CUDA kernel takes on the device. Raises ValueError for another target."""
+        return resource_usage(self.artifact)
+
+    @property
+    def n_regs(self) -> int:
+        """Registers per thread of a CUDA kernel."""
+        return self.resource_usage.registers
+
+    @property
+    def n_spills(self) -> int:
+        """Bytes per thread that a CUDA kernel keeps in memory for want of registers, or by indexing."""
+        return self.resource_usage.local_bytes
+
+    @property
+    def n_max_threads(self) -> int:
+        """Threads that a block of a CUDA kernel may have with its registers."""
+        return self.resource_usage.max_threads
+
+    def export_ptx(self, path: str | os.PathLike[str]) -> None:
+        """Write the PTX of a CUDA kernel. Raises ValueError for another target."""
+        Path(path).write_text(ptx(self.artifact), encoding="utf-8")
+
+    def show_ptx(self) -> None:
+        """Print the PTX of a CUDA kernel."""
+        print(ptx(self.artifact))
+
+    def export_sass(self, path: str | os.PathLike[str]) -> None:
+        """Write the machine code of a CUDA kernel as text. Raises ToolchainError without the CUDA toolkit."""
+        Path(path).write_text(sass(self.artifact), encoding="utf-8")
+
+    def show_sass(self) -> None:
+        """Print the machine code of a CUDA kernel."""
+        print(sass(self.artifact))
+
+    def export_library(self, kernel_file: str | os.PathLike[str]) -> None:
+        """Write the binary alone: a cubin, or the object code of the CPU. `save` also writes the plan."""
+        if not self.artifact.binary:
+            raise ValueError(f"{self.artifact.name} for {self.target} has source but no binary")
+        Path(kernel_file).write_bytes(self.artifact.binary)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a folder that `tilelang.load` (or `tilelang.runtime`, without a compiler) reads."""

@@ -6,25 +6,10 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Any
 
 from tilelang.arch.target import Target, parse_target
-
-
-class PassConfigKey(str, Enum):
-    """Names of pass configurations, as `pass_configs={PassConfigKey.TL_ENABLE_FAST_MATH: True}`."""
-
-    TL_ENABLE_FAST_MATH = "tl.enable_fast_math"
-    TL_DISABLE_WARP_SPECIALIZED = "tl.disable_warp_specialized"
-    TL_DISABLE_TMA_LOWER = "tl.disable_tma_lower"
-    TL_DISABLE_THREAD_STORAGE_SYNC = "tl.disable_thread_storage_sync"
-    TL_DISABLE_DATA_RACE_CHECK = "tl.disable_data_race_check"
-    TL_DISABLE_SAFE_MEMORY_ACCESS = "tl.disable_safe_memory_legalize"
-    TL_ENABLE_AGGRESSIVE_SHARED_MEMORY_MERGE = "tl.enable_aggressive_shared_memory_merge"
-    TL_PTXAS_REGISTER_USAGE_LEVEL = "tl.ptxas_register_usage_level"
-    TL_CONFIG_INDEX_BITWIDTH = "tl.config_index_bitwidth"
-    TL_CPU_POISON_ALLOCATIONS = "tl.cpu_poison_allocations"
+from tilelang.jit.pass_configs import key_name, mention
 
 
 @dataclass(frozen=True)
@@ -58,13 +43,34 @@ class CompileOptions:
             compile_flags = compile_flags.split()
         if verbose is None:
             verbose = os.environ.get("TILELANG_VERBOSE", "0") == "1"
+        configs = {key_name(k): v for k, v in (pass_configs or {}).items()}
+        mention(configs)
         return CompileOptions(
             target=None if target in (None, "auto") else parse_target(target),
             out_idx=None if out_idx is None else tuple(out_idx),
-            pass_configs={_key(k): v for k, v in (pass_configs or {}).items()},
+            pass_configs=configs,
             compile_flags=tuple(compile_flags or ()),
             verbose=verbose,
             debug_root_path=debug_root_path,
+        )
+
+    def with_pass_configs(self, more: Mapping[Any, Any] | None) -> CompileOptions:
+        """The same with further pass configurations, which win over its own."""
+        if not more:
+            return self
+        read = {key_name(k): v for k, v in more.items()}
+        mention(read)
+        return replace(self, pass_configs={**self.pass_configs, **read})
+
+    def over(self, below: CompileOptions) -> CompileOptions:
+        """These options, and those of `below` where these say nothing."""
+        return CompileOptions(
+            target=self.target if self.target is not None else below.target,
+            out_idx=self.out_idx if self.out_idx is not None else below.out_idx,
+            pass_configs={**below.pass_configs, **self.pass_configs},
+            compile_flags=self.compile_flags or below.compile_flags,
+            verbose=self.verbose or below.verbose,
+            debug_root_path=self.debug_root_path or below.debug_root_path,
         )
 
     def resolved(self) -> CompileOptions:
@@ -94,7 +100,3 @@ def default_target_stamp() -> tuple[str | None, int | None]:
     torch = sys.modules.get("torch")
     device = torch.cuda.current_device() if torch is not None and torch.cuda.is_initialized() else None
     return os.environ.get("TILELANG_DEFAULT_TARGET"), device
-
-
-def _key(name: Any) -> str:
-    return str(name.value) if isinstance(name, Enum) else str(name)

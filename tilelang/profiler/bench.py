@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 Backend = Literal["auto", "event", "cudagraph", "cupti", "wall"]
 ReturnMode = Literal["mean", "median", "min", "max"]
 
-# Written between timed runs so that no run finds its inputs in the L2 cache; larger than any GPU's.
-_FLUSH_BYTES = 256 * 1024 * 1024
 _TRIALS = 5  # runs that estimate how many make up the asked time
 
 
@@ -19,31 +19,63 @@ def do_bench(
     fn: Callable[[], Any],
     warmup: float = 25,
     rep: float = 100,
-    n_warmup: int | None = None,
-    n_repeat: int | None = None,
+    _n_warmup: int = 0,
+    _n_repeat: int = 0,
     quantiles: Sequence[float] | None = None,
-    return_mode: ReturnMode = "mean",
+    fast_flush: bool = True,
     backend: Backend = "auto",
-    flush_l2: bool = True,
+    return_mode: ReturnMode = "mean",
+    device: Any = None,
+    cache_size: int = 256,
+    early_stop_baseline: float | None = None,
 ) -> float | list[float]:
     """Milliseconds per call of `fn`, or their `quantiles`.
 
-    warmup, rep: how long to warm up and to measure, in milliseconds; n_warmup, n_repeat fix the numbers of
-    calls instead.
+    warmup, rep: how long to warm up and to measure, in milliseconds; _n_warmup, _n_repeat fix the numbers of
+    calls instead (0: by time).
     backend: `event` measures CUDA events, `cudagraph` a captured graph (no launch overhead), `wall` the
     clock; `auto` takes events where a GPU is, else the clock. `cupti` is an alias of `event`.
+    cache_size: megabytes written between calls so that none finds its inputs in the L2 cache; fast_flush
+    writes them as int32 instead of bytes. device: the GPU, default torch's current one.
+    early_stop_baseline: milliseconds; a function that the trial calls show to be slower is not measured any
+    further, and the trial's time is the answer.
     """
     chosen = _choose(backend)
-    fn()
-    if chosen == "wall":
-        times = _wall(fn, warmup, rep, n_warmup, n_repeat)
-    elif chosen == "cudagraph":
-        times = _graph(fn, rep, n_repeat)
-    else:
-        times = _events(fn, warmup, rep, n_warmup, n_repeat, flush_l2)
+    counts = (_n_warmup or None, _n_repeat or None)
+    with _on(device) if device is not None and chosen != "wall" else contextlib.nullcontext():
+        fn()
+        if chosen == "wall":
+            times = _wall(fn, warmup, rep, *counts, early_stop_baseline)
+        elif chosen == "cudagraph":
+            times = _graph(fn, rep, counts[1])
+        else:
+            flush = _Flush(cache_size, fast_flush)
+            times = _events(fn, warmup, rep, *counts, flush, early_stop_baseline)
     if quantiles is not None:
         return [_quantile(times, q) for q in quantiles]
     return _REDUCE[return_mode](times)
+
+
+@dataclass(frozen=True)
+class _Flush:
+    """What is written between timed calls."""
+
+    megabytes: int
+    as_words: bool
+
+    def buffer(self) -> Any:
+        import torch
+
+        size = max(self.megabytes * 1024 * 1024, 4)
+        if self.as_words:
+            return torch.empty(size // 4, dtype=torch.int32, device="cuda")
+        return torch.empty(size, dtype=torch.int8, device="cuda")
+
+
+def _on(device: Any) -> Any:
+    import torch
+
+    return torch.cuda.device(device)
 
 
 _REDUCE: dict[str, Callable[[list[float]], float]] = {
@@ -75,11 +107,19 @@ def _counts(
 
 
 def _wall(
-    fn: Callable[[], Any], warmup: float, rep: float, n_warmup: int | None, n_repeat: int | None
+    fn: Callable[[], Any],
+    warmup: float,
+    rep: float,
+    n_warmup: int | None,
+    n_repeat: int | None,
+    baseline: float | None,
 ) -> list[float]:
     started = time.perf_counter()
     fn()
-    warm, repeat = _counts((time.perf_counter() - started) * 1e3, warmup, rep, n_warmup, n_repeat)
+    each = (time.perf_counter() - started) * 1e3
+    if baseline is not None and each > baseline:
+        return [each]
+    warm, repeat = _counts(each, warmup, rep, n_warmup, n_repeat)
     for _ in range(warm):
         fn()
     times = []
@@ -91,11 +131,17 @@ def _wall(
 
 
 def _events(
-    fn: Callable[[], Any], warmup: float, rep: float, n_warmup: int | None, n_repeat: int | None, flush: bool
+    fn: Callable[[], Any],
+    warmup: float,
+    rep: float,
+    n_warmup: int | None,
+    n_repeat: int | None,
+    flush: _Flush,
+    baseline: float | None,
 ) -> list[float]:
     import torch
 
-    cold = torch.empty(_FLUSH_BYTES if flush else 1, dtype=torch.int8, device="cuda")
+    cold = flush.buffer()
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda.synchronize()
     start.record()
@@ -105,13 +151,20 @@ def _events(
     end.record()
     torch.cuda.synchronize()
     warm, repeat = _counts(start.elapsed_time(end) / _TRIALS, warmup, rep, n_warmup, n_repeat)
+    if baseline is not None:
+        cold.zero_()
+        start.record()
+        fn()
+        end.record()
+        torch.cuda.synchronize()
+        if start.elapsed_time(end) > baseline:
+            return [start.elapsed_time(end)]
     for _ in range(warm):
         fn()
     starts = [torch.cuda.Event(enable_timing=True) for _ in range(repeat)]
     ends = [torch.cuda.Event(enable_timing=True) for _ in range(repeat)]
     for begin, finish in zip(starts, ends, strict=True):
-        if flush:
-            cold.zero_()
+        cold.zero_()
         begin.record()
         fn()
         finish.record()

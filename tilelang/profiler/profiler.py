@@ -44,13 +44,15 @@ class Profiler:
         func: Callable[..., Any] | None = None,
         warmup: float = 25,
         rep: float = 100,
-        n_warmup: int | None = None,
-        n_repeat: int | None = None,
+        n_warmup: int = 0,
+        n_repeat: int = 0,
         input_tensors: Sequence[Any] | None = None,
         backend: Backend = "auto",
         quantiles: Sequence[float] | None = None,
         return_mode: ReturnMode = "mean",
         dynamic_symbolic_constraints: Mapping[str, int] | None = None,
+        device: Any = None,
+        early_stop_baseline: float | None = None,
     ) -> float | list[float]:
         """Milliseconds of the kernel, or of `func` on the same inputs. See `tilelang.profiler.do_bench`."""
         given = input_tensors is not None
@@ -59,7 +61,16 @@ class Profiler:
         if self.kernel.artifact.plan.kind == "cpu" and backend in ("auto", "event", "cupti"):
             backend = "wall"
         return do_bench(
-            lambda: target(*tensors), warmup, rep, n_warmup, n_repeat, quantiles, return_mode, backend
+            lambda: target(*tensors),
+            warmup,
+            rep,
+            n_warmup,
+            n_repeat,
+            quantiles,
+            backend=backend,
+            return_mode=return_mode,
+            device=device,
+            early_stop_baseline=early_stop_baseline,
         )
 
     def assert_allclose(

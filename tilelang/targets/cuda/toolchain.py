@@ -96,6 +96,17 @@ class Nvrtc:
 
     def compile(self, source: GeneratedSource, arch: str, options: Sequence[str] = ()) -> Compiled:
         """The cubin for `arch`. Raises ToolchainError with the compiler's words at the Python lines."""
+        binary, log = self._run(source, arch, options, "CUBIN")
+        return Compiled(binary, log, f"nvrtc {self.version[0]}.{self.version[1]}")
+
+    def ptx(self, source: GeneratedSource, arch: str) -> str:
+        """The PTX for `arch` (`compute_90a`). Raises ToolchainError as `compile` does."""
+        return self._run(source, arch, (), "PTX")[0].rstrip(b"\0").decode()
+
+    def _run(
+        self, source: GeneratedSource, arch: str, options: Sequence[str], product: str
+    ) -> tuple[bytes, str]:
+        """The product of a compilation (`CUBIN` or `PTX`), and the compiler's log."""
         # Optimisation levels are nvcc's; NVRTC always optimises and knows no flag for it.
         own = [option for option in options if not re.fullmatch(r"-O[0-3]", option)]
         flags = [f"--gpu-architecture={arch}", "--std=c++17", "--device-as-default-execution-space", *own]
@@ -111,10 +122,9 @@ class Nvrtc:
             log = self._text(program, "ProgramLog")
             if status:
                 raise ToolchainError(explain(source, log, f"NVRTC for {arch}"))
-            binary = self._bytes(program, "CUBIN")
+            return self._bytes(program, product), log
         finally:
             self._library.nvrtcDestroyProgram(ctypes.byref(program))
-        return Compiled(binary, log, f"nvrtc {self.version[0]}.{self.version[1]}")
 
     def _text(self, program: ctypes.c_void_p, what: str) -> str:
         return self._bytes(program, what).rstrip(b"\0").decode(errors="replace").strip()
@@ -220,6 +230,18 @@ def compile_with_nvcc(
         if done.returncode:
             raise ToolchainError(explain(source, done.stderr, f"nvcc for {arch}"))
         return Compiled(cubin.read_bytes(), done.stderr.strip(), "nvcc")
+
+
+def ptx_with_nvcc(compiler: str, source: GeneratedSource, arch: str) -> str:
+    """The PTX of `source` for `arch` (`compute_90a`) by nvcc. Raises ToolchainError as above."""
+    with tempfile.TemporaryDirectory(prefix="tilelang-nvcc-") as folder:
+        text, product = Path(folder, f"{source.kernel}.cu"), Path(folder, "kernel.ptx")
+        text.write_text(source.text, encoding="utf-8")
+        command = [compiler, "-ptx", "-std=c++17", f"-arch={arch}", "-o", product, text]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise ToolchainError(explain(source, done.stderr, f"nvcc for {arch}"))
+        return product.read_text(encoding="utf-8")
 
 
 # "kernel.cu(12): error: ..." as both compilers write it.

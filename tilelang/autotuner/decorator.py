@@ -1,0 +1,168 @@
+"""`@tilelang.autotune`: a kernel that searches its configurations at the first call with new arguments."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilelang.autotuner.configurations import Configuration, Configurations, expand
+from tilelang.autotuner.inputs import get_autotune_inputs
+from tilelang.autotuner.trial import Profiling
+from tilelang.autotuner.tuner import AutoTuner, AutotuneResult
+from tilelang.jit.functions import JITFunction, freeze
+from tilelang.jit.kernel import JITKernel
+from tilelang.profiler import TensorSupplyType
+from tilelang.runtime.tensors import view
+
+
+class TunedFunction:
+    """A kernel function under `@tilelang.autotune`.
+
+    Called like the function under `@tilelang.jit` that it wraps, without the tuned parameters: a lazy one
+    returns its fastest kernel (with `latency`, `config` and `ref_latency`), an eager one runs it. A call that
+    gives the tuned parameters itself does not search.
+    """
+
+    def __init__(
+        self,
+        function: JITFunction,
+        configs: Configurations,
+        profiling: Profiling,
+        do_not_specialize: Sequence[str] = (),
+    ) -> None:
+        self.function = function
+        self.configs = configs
+        self.profiling = profiling
+        self.do_not_specialize = tuple(do_not_specialize)
+        self._results: dict[Any, AutotuneResult] = {}
+        functools.update_wrapper(self, function.function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.function.mode == "lazy":
+            return self.compile(*args, **kwargs)
+        found = self._tuned(args, kwargs)
+        if found is None:
+            return self.function(*args, **kwargs)
+        values = {k: v for k, v in found.config.items() if k != "pass_configs"}
+        chosen = self.function.under(None, found.config.get("pass_configs"))
+        return chosen(*args, **{**kwargs, **values})
+
+    def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
+        """The fastest kernel for these arguments, without running it on them."""
+        found = self._tuned(args, kwargs)
+        return self.function.compile(*args, **kwargs) if found is None else found.kernel
+
+    def tune(self, *args: Any, **kwargs: Any) -> AutotuneResult | None:
+        """The result of the search for these arguments; None if they leave nothing to search."""
+        return self._tuned(args, kwargs)
+
+    def _tuned(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> AutotuneResult | None:
+        key = self._memory_key(args, kwargs)
+        if key in self._results:
+            return self._results[key]
+        configs = expand(self.configs, args, kwargs)
+        left = _without(configs, self._given(args, kwargs))
+        if left == [{}]:
+            return None
+        tuner = AutoTuner(self.function, left)
+        tuner.profiling = self.profiling
+        tuner.set_kernel_parameters(args, kwargs, self.do_not_specialize)
+        tuner.set_inputs(self._tensors(args, kwargs))
+        self._results[key] = tuner.run()
+        return self._results[key]
+
+    def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> frozenset[str]:
+        """Names of the parameters that the call gives a value."""
+        positional = list(self.function.signature.parameters)[: len(args)]
+        return frozenset([*positional, *kwargs])
+
+    def _tensors(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any] | None:
+        """The tensors of an eager call, in order: it is tuned on what it is called with."""
+        if self.function.mode == "lazy" or get_autotune_inputs() is not None:
+            return None
+        bound = self.function.signature.bind_partial(
+            *args, **{k: v for k, v in kwargs.items() if k in self.function.signature.parameters}
+        )
+        tensors = [v for v in bound.arguments.values() if view(v) is not None]
+        return tensors or None
+
+    def _memory_key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        def entry(value: Any) -> Any:
+            tensor = view(value)
+            if tensor is None:
+                return freeze(value)
+            return tensor.dtype, tensor.shape, tensor.strides, tensor.device
+
+        named = {k: v for k, v in kwargs.items() if k not in self.do_not_specialize}
+        return tuple(map(entry, args)), tuple((k, entry(v)) for k, v in sorted(named.items()))
+
+    def __repr__(self) -> str:
+        return f"<tilelang.autotune {self.function.function.__qualname__}>"
+
+
+def autotune(
+    func: Callable[..., Any] | None = None,
+    *,
+    configs: Configurations,
+    warmup: float = 25,
+    rep: float = 100,
+    timeout: float = 100,
+    supply_type: TensorSupplyType = TensorSupplyType.Auto,
+    ref_prog: Callable[..., Any] | None = None,
+    supply_prog: Callable[..., Any] | None = None,
+    rtol: float = 1e-2,
+    atol: float = 1e-2,
+    max_mismatched_ratio: float = 0.01,
+    skip_check: bool = False,
+    manual_check_prog: Callable[[Any, Any], None] | None = None,
+    cache_input_tensors: bool = False,
+    do_not_specialize: Sequence[str] | None = None,
+    early_stop: bool = False,
+    early_stop_factor: float = 2.0,
+) -> Any:
+    """Search `configs` at the first call with new arguments and use the fastest.
+
+    Stands above `@tilelang.jit`.
+
+    configs: mappings of parameters to values; a mapping of parameters to lists of values (every
+    combination); or a function of the call's arguments that returns either. A configuration may carry
+    `pass_configs`.
+    warmup, rep: milliseconds to warm up and to measure each; timeout: seconds for each. ref_prog: what
+    results are compared with (unless skip_check) and timed against. early_stop: give a configuration up that
+    takes more than early_stop_factor times the best so far. The result is remembered, also on disk.
+    """
+    profiling = Profiling(
+        warmup=warmup,
+        rep=rep,
+        timeout=timeout,
+        supply_type=supply_type,
+        ref_prog=ref_prog,
+        supply_prog=supply_prog,
+        rtol=rtol,
+        atol=atol,
+        max_mismatched_ratio=max_mismatched_ratio,
+        skip_check=skip_check,
+        manual_check_prog=manual_check_prog,
+        cache_input_tensors=cache_input_tensors,
+        early_stop=early_stop,
+        early_stop_factor=early_stop_factor,
+    )
+
+    def decorate(function: Callable[..., Any]) -> TunedFunction:
+        if not isinstance(function, JITFunction):
+            name = getattr(function, "__name__", type(function).__name__)
+            raise TypeError(f"@tilelang.autotune stands above @tilelang.jit, but {name} has no @tilelang.jit")
+        return TunedFunction(function, configs, profiling, do_not_specialize or ())
+
+    return decorate if func is None else decorate(func)
+
+
+def _without(configs: Sequence[Mapping[str, Any]], given: frozenset[str]) -> list[Configuration]:
+    """The different configurations that remain of the parameters a call leaves open."""
+    left: list[Configuration] = []
+    for config in configs:
+        rest = {k: v for k, v in config.items() if k not in given}
+        if rest not in left:
+            left.append(rest)
+    return left

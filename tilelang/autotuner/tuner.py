@@ -1,0 +1,217 @@
+"""The search: compile every configuration side by side, then check and time one after the other."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilelang.autotuner import results
+from tilelang.autotuner.configurations import Configuration, Configurations, expand
+from tilelang.autotuner.inputs import get_autotune_inputs
+from tilelang.autotuner.trial import Bench, Profiling
+from tilelang.jit.decorator import check_backend
+from tilelang.jit.functions import JITFunction, compile_kernel
+from tilelang.jit.kernel import JITKernel
+from tilelang.jit.options import CompileOptions
+
+_log = logging.getLogger(__name__)
+_PASS_CONFIGS = "pass_configs"  # a configuration may carry these beside the kernel's parameters
+
+
+@dataclass(frozen=True)
+class AutotuneResult:
+    """The fastest configuration, its kernel, its milliseconds and the reference's (None: not given)."""
+
+    latency: float
+    config: Configuration
+    ref_latency: float | None
+    kernel: JITKernel
+
+    @property
+    def libcode(self) -> str:
+        """The generated source of the kernel."""
+        return self.kernel.get_kernel_source()
+
+    @property
+    def func(self) -> Any:
+        """The tile function of the kernel."""
+        return self.kernel.prim_func
+
+
+class AutoTuner:
+    """Searches the configurations of a kernel function or factory.
+
+    `AutoTuner.from_kernel(kernel, configs).set_compile_args(...).set_profile_args(...).run()`
+    """
+
+    def __init__(self, fn: Callable[..., Any], configs: Configurations) -> None:
+        self.fn = fn
+        self.configs = configs
+        self.profiling = Profiling()
+        self._options: CompileOptions | None = None
+        self._args: tuple[Any, ...] = ()
+        self._kwargs: dict[str, Any] = {}
+        self._inputs: Sequence[Any] | None = None
+        self._not_in_key: frozenset[str] = frozenset()
+
+    @staticmethod
+    def from_kernel(kernel: Callable[..., Any], configs: Configurations) -> AutoTuner:
+        """A tuner for `kernel`: a function under `@tilelang.jit`, or one that returns a `@T.prim_func`."""
+        return AutoTuner(kernel, configs)
+
+    def set_compile_args(
+        self,
+        out_idx: int | Sequence[int] | None = None,
+        target: Any = None,
+        execution_backend: str | None = None,
+        target_host: Any = None,
+        verbose: bool | None = None,
+        pass_configs: Mapping[Any, Any] | None = None,
+    ) -> AutoTuner:
+        """How the kernels are compiled; arguments as in `tilelang.compile`."""
+        check_backend(execution_backend)
+        self._options = CompileOptions.read(
+            target=target, out_idx=out_idx, pass_configs=pass_configs, verbose=verbose
+        )
+        return self
+
+    def set_profile_args(self, **changes: Any) -> AutoTuner:
+        """How the kernels are checked and timed: fields of `Profiling`, those left out keep their values."""
+        self.profiling = replace(self.profiling, **changes)
+        return self
+
+    def set_kernel_parameters(
+        self,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        do_not_specialize: Sequence[str] = (),
+    ) -> AutoTuner:
+        """The arguments that every configuration shares.
+
+        do_not_specialize: names among them that make no difference to which configuration is the fastest.
+        """
+        self._args, self._kwargs = tuple(args), dict(kwargs or {})
+        self._not_in_key = frozenset(do_not_specialize)
+        return self
+
+    def set_inputs(self, tensors: Sequence[Any] | None) -> AutoTuner:
+        """The tensors to check and time with, over those of `set_autotune_inputs` and `supply_prog`."""
+        self._inputs = tensors
+        return self
+
+    def run(
+        self,
+        warmup: float | None = None,
+        rep: float | None = None,
+        timeout: float | None = None,
+        early_stop: bool | None = None,
+        early_stop_factor: float | None = None,
+    ) -> AutotuneResult:
+        """Search. Milliseconds; `timeout` (of one configuration) in seconds; None keeps the profile's value.
+
+        Raises RuntimeError that says of every configuration why it failed, if none is left.
+        """
+        asked = {
+            "warmup": warmup,
+            "rep": rep,
+            "timeout": timeout,
+            "early_stop": early_stop,
+            "early_stop_factor": early_stop_factor,
+        }
+        profiling = replace(self.profiling, **{k: v for k, v in asked.items() if v is not None})
+        configs = expand(self.configs, self._args, self._kwargs)
+        key = self._key(configs, profiling) if results.is_enabled() else None
+        stored = results.find(key) if key else None
+        if stored is not None and stored.config in configs:
+            _log.info("the fastest configuration is known: %s", stored.config)
+            return _result(self.compile(stored.config), stored)
+        found = self._search(configs, profiling)
+        if key:
+            results.keep(key, results.StoredResult(found.config, found.latency, found.ref_latency))
+        return found
+
+    def compile(self, config: Mapping[str, Any]) -> JITKernel:
+        """The kernel of one configuration."""
+        values = dict(config)
+        passes = values.pop(_PASS_CONFIGS, None)
+        kwargs = {**self._kwargs, **values}
+        if isinstance(self.fn, JITFunction):
+            return self.fn.under(self._options, passes).compile(*self._args, **kwargs)
+        options = (self._options or CompileOptions.read()).with_pass_configs(passes)
+        return compile_kernel(self.fn(*self._args, **kwargs), options, self.fn)
+
+    def _search(self, configs: list[Configuration], profiling: Profiling) -> AutotuneResult:
+        kernels = self._compile_all(configs)
+        bench = Bench(profiling, self._inputs if self._inputs is not None else get_autotune_inputs())
+        best: tuple[float, Configuration, JITKernel] | None = None
+        failures: list[str] = []
+        for config, kernel in zip(configs, kernels, strict=True):
+            if isinstance(kernel, Exception):
+                failures.append(f"{config}: {_first_line(kernel)}")
+                continue
+            try:
+                latency = bench.run(kernel)
+            except Exception as error:  # noqa: BLE001 - whatever one configuration does, the others are tried
+                failures.append(f"{config}: {_first_line(error)}")
+                _log.warning("configuration %s failed: %s", config, _first_line(error))
+                continue
+            _log.info("configuration %s: %.4f ms", config, latency)
+            if best is None or latency < best[0]:
+                best = (latency, config, kernel)
+        if best is None:
+            listed = "\n  ".join(failures)
+            raise RuntimeError(f"none of {len(configs)} configurations compiled and ran:\n  {listed}")
+        latency, config, kernel = best
+        return _result(kernel, results.StoredResult(config, latency, bench.reference_ms))
+
+    def _compile_all(self, configs: list[Configuration]) -> list[JITKernel | Exception]:
+        def one(config: Configuration) -> JITKernel | Exception:
+            try:
+                return self.compile(config)
+            except Exception as error:  # noqa: BLE001 - said in the summary, or by the log
+                _log.info("configuration %s does not compile: %s", config, _first_line(error))
+                return error
+
+        with ThreadPoolExecutor(_workers(len(configs))) as pool:
+            return list(pool.map(one, configs))
+
+    def _key(self, configs: list[Configuration], profiling: Profiling) -> str | None:
+        function = self.fn.function if isinstance(self.fn, JITFunction) else self.fn
+        own = self.fn.options if isinstance(self.fn, JITFunction) else None
+        options = (self._options or own or CompileOptions.read()).resolved()
+        extra = {
+            "target": options.target.name if options.target else "",
+            "pass_configs": options.pass_configs,
+            "flags": options.compile_flags,
+            "out_idx": options.out_idx,
+            "reference": profiling.ref_prog,
+            "check": not profiling.skip_check,
+        }
+        kwargs = {k: v for k, v in self._kwargs.items() if k not in self._not_in_key}
+        return results.search_key(function, configs, self._args, kwargs, extra)
+
+
+def _result(kernel: JITKernel, stored: results.StoredResult) -> AutotuneResult:
+    kernel.update_tuner_result(stored.latency, stored.config, stored.ref_latency)
+    return AutotuneResult(stored.latency, stored.config, stored.ref_latency, kernel)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+
+
+def _workers(configs: int) -> int:
+    """How many configurations compile at once; the share of processors and their number can be limited."""
+    share = float(os.environ.get("TILELANG_AUTO_TUNING_CPU_UTILITIES", "0.9"))
+    count = int(os.environ.get("TILELANG_AUTO_TUNING_CPU_COUNTS", "-1"))
+    most = int(os.environ.get("TILELANG_AUTO_TUNING_MAX_CPU_COUNT", "-1"))
+    if count <= 0:
+        count = max(1, int((os.cpu_count() or 1) * share))
+    if most > 0:
+        count = min(count, most)
+    return max(1, min(count, configs))
