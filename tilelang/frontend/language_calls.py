@@ -48,9 +48,9 @@ def call_language(
         return bound
     if not _supported(run, entry, function, bound) and entry.kind in ("expr", "sync"):
         return Unknown(f"T.{name} is used in a way that is not supported")
+    match entry.kind:
         case "tile_op" if entry.op == "atomic":
             return atomic(run, entry.fixed["kind"], entry.fixed["lanes"], bound)
-    match entry.kind:
         case "tile_op":
             record_operation(run, entry.op, entry.fixed, bound)
             return None

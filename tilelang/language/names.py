@@ -40,15 +40,15 @@ def _reduce(kind: str, *unsupported: str) -> Entry:
     return Entry("tile_op", "reduce", {"kind": kind}, frozenset({"annotations", *unsupported}))
 
 
+def _atomic(kind: str, *unsupported: str, lanes: int = 1) -> Entry:
+    return Entry("tile_op", "atomic", {"kind": kind, "lanes": lanes}, frozenset(unsupported))
+
+
 def _entries(kind: EntryKind, names: str) -> dict[str, Entry]:
     return {name: Entry(kind, name) for name in names.split()}
 
 
 _TILE_OPS = {
-def _atomic(kind: str, *unsupported: str, lanes: int = 1) -> Entry:
-    return Entry("tile_op", "atomic", {"kind": kind, "lanes": lanes}, frozenset(unsupported))
-
-
     "copy": Entry("tile_op", "copy", unsupported=frozenset({"annotations", "loop_layout"})),
     "gemm": Entry("tile_op", "gemm", unsupported=frozenset({"mbar", "annotations"})),
     "fill": Entry("tile_op", "fill", unsupported=frozenset({"annotations"})),
@@ -58,11 +58,6 @@ def _atomic(kind: str, *unsupported: str, lanes: int = 1) -> Entry:
     "reduce_min": _reduce("min", "nan_propagate"),
     "reduce_abssum": _reduce("abssum"),
     "reduce_absmax": _reduce("absmax", "nan_propagate"),
-}
-
-_FRAMES = {
-    "Kernel": Entry("frame", "Kernel", unsupported=frozenset({"prelude", "cluster_dims"})),
-    "Parallel": Entry("frame", "Parallel", unsupported=frozenset({"loop_layout"})),
     "atomic_add": _atomic("add"),
     "atomic_max": _atomic("max"),
     "atomic_min": _atomic("min"),
@@ -71,6 +66,11 @@ _FRAMES = {
     "atomic_addx4": _atomic("add", lanes=4),
     "atomic_load": _atomic("load"),
     "atomic_store": _atomic("store"),
+}
+
+_FRAMES = {
+    "Kernel": Entry("frame", "Kernel", unsupported=frozenset({"prelude", "cluster_dims"})),
+    "Parallel": Entry("frame", "Parallel", unsupported=frozenset({"loop_layout"})),
     "Pipelined": Entry("frame", "Pipelined"),
     "serial": Entry("frame", "serial"),
     "Serial": Entry("frame", "serial"),

@@ -90,6 +90,7 @@ class BlockLowering:
                 return self._alloc(stmt)
             case X.DeclBuffer():
                 return self._memory.view(stmt.buffer, _base(stmt.data))
+            case X.Bind() if tile_ops.is_call(stmt.value, tile_ops.ATOMIC):
                 return self.lower(lower_atomic(Atomic.read(stmt.value), stmt.var))
             case X.Bind():
                 if self._nest is not None:
@@ -253,9 +254,11 @@ class BlockLowering:
             return self._gemm(Gemm.read(call))
         if name == tile_ops.COPY:
             return self.lower(lower_copy(Copy.read(call)))
-        if name == tile_ops.FILL:
+        if name == tile_ops.ATOMIC:
             return self.lower(lower_atomic(Atomic.read(call)))
+        if name == tile_ops.ATOMIC_TILE:
             return self.lower(lower_atomic_tile(AtomicTile.read(call)))
+        if name == tile_ops.FILL:
             return self.lower(lower_fill(Fill.read(call)))
         if name == tile_ops.REDUCE:
             op = Reduce.read(call)

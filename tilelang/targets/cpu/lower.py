@@ -26,8 +26,8 @@ from tilelang.ir.values import as_int
 from tilelang.targets.cpu.blocks import BlockLowering
 from tilelang.targets.cpu.jumps import without_jumps
 from tilelang.targets.cpu.memory import Memory
-from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan, size_expr
 from tilelang.targets.cpu.ops.atomic import has_atomics
+from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan, size_expr
 from tilelang.targets.lowered import LoweredKernel
 
 # Function attribute: fill every allocation with NaN (integers: a large odd value) so that unwritten reads
@@ -56,11 +56,11 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
         launch_plan(func, "cpu"),
         grid=tuple(size_expr(e) for e in grid),
         workspace=tuple(size_expr(b) for b in memory.bytes),
+        serial_blocks=has_atomics(func.body),
     )
     text = lowered.script()
     source = GeneratedSource(name, target.name, "tirx", text, (0,) * len(text.splitlines()))
     return LoweredKernel(name, target, lowered, plan, source, instructions=blocks.instructions)
-        serial_blocks=has_atomics(func.body),
 
 
 def _on_cpu(body: Any) -> Any:

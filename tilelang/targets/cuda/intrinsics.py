@@ -117,8 +117,8 @@ def _mma_helpers() -> dict[str, Intrinsic]:
 
 
 INTRINSICS: Mapping[str, Intrinsic] = {
-    "sync": Intrinsic(inline="__syncthreads()"),
     **ATOMICS,
+    "sync": Intrinsic(inline="__syncthreads()"),
     # The value of the lane whose number differs in the bits of the mask (CUDA C++ Programming Guide, warp
     # shuffles).
     "shuffle_xor": Intrinsic(inline="__shfl_xor_sync(0xffffffffu, {0}, {1})"),

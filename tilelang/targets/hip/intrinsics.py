@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilelang.targets.emit.intrinsic import Intrinsic
-
 from tilelang.targets.hip.atomics import ATOMICS
+
 
 def _mfma(
     builtin: str, operand: str, operand_type: str, accumulator: str, accumulator_type: str
@@ -28,6 +28,7 @@ def _mfma(
 
 
 INTRINSICS: Mapping[str, Intrinsic] = {
+    **ATOMICS,
     "sync": Intrinsic(
         """void sync_threads() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
@@ -44,7 +45,6 @@ INTRINSICS: Mapping[str, Intrinsic] = {
     "shuffle_xor": Intrinsic(
         """template <typename T> T shuffle_xor(T value, int mask) {
   static_assert(sizeof(T) <= 4, "one register");
-    **ATOMICS,
   int bits = 0;
   __builtin_memcpy(&bits, &value, sizeof(T));
   bits = __builtin_amdgcn_ds_bpermute((lane_id() ^ mask) * 4, bits);

@@ -14,8 +14,8 @@ from tilelang.targets.metal.atomics import ATOMICS
 _MATRIX_HEADERS = ("metal_simdgroup_matrix",)
 
 INTRINSICS: Mapping[str, Intrinsic] = {
-    "sync": Intrinsic(inline="threadgroup_barrier(mem_flags::mem_threadgroup)"),
     **ATOMICS,
+    "sync": Intrinsic(inline="threadgroup_barrier(mem_flags::mem_threadgroup)"),
     "shuffle_xor": Intrinsic(inline="simd_shuffle_xor({0}, ushort({1}))"),
     # Arguments that are matrices are passed as addresses, the one that is written first.
     **{
