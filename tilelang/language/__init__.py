@@ -177,8 +177,6 @@ __all__ = [
     "atomic_min",
     "atomic_or",
     "atomic_store",
-    "ballot",
-    "ballot_sync",
     "bfloat16",
     "bitwise_and",
     "bitwise_not",
