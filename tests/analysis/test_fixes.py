@@ -133,6 +133,42 @@ def test_shape_fixes(statement: str, expected: str):
     assert [p for p in _problems(after) if p.span.line == line] == []
 
 
+PIPELINE = """
+@tilelang.jit
+def k(A, B):
+    A: T.Tensor((8, 128, 128), T.float32)
+    B: T.Tensor((8, 128, 128), T.float32)
+    with T.Kernel(1, threads={threads}) as bx:
+        s = T.alloc_shared((128, 128), T.float32)
+        for i in T.Pipelined(8,
+                             num_stages={stages}):
+            T.copy(A[i, 0:128, 0:128], s)
+            T.copy(s, B[i, 0:128, 0:128])
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "rule", "expected"),
+    [
+        (PIPELINE.format(threads=128, stages=7), "shared-memory-budget", ["num_stages=3)"]),
+        (PIPELINE.format(threads=4096, stages=3), "thread-count", ["threads=1024)"]),
+        (PIPELINE.format(threads=16, stages=3), "thread-count", ["threads=32)"]),
+        (gemm().replace("threads=128", "threads=100"), "thread-count", ["threads=96)", "threads=128)"]),
+        (gemm().replace("threads=128", "threads=96"), "gemm-tile", ["threads=64)", "threads=128)"]),
+        (gemm().replace("threads=128", "threads=int(100)"), "thread-count", []),
+    ],
+)
+def test_resource_fixes(body: str, rule: str, expected: list[str]):
+    text = source(body)
+    problem = next(p for p in _problems(text) if p.rule == rule)
+    assert len(problem.fixes) == len(expected)
+    for fix, wanted in zip(problem.fixes, expected, strict=True):
+        after = fixed(text, fix)
+        assert wanted in after
+        if "threads=96" not in wanted:  # a whole number of warps, but not one that this tile takes
+            assert [p for p in _problems(after) if p.rule in (rule, "gemm-tile")] == []
+
+
 def test_no_fix_where_the_text_is_not_that_of_a_call():
     body = gemm(TALL, clear=False).replace("        c = T.alloc", "        if bx == 0: pass; c = T.alloc")
     for problem in _problems(source(body)):

@@ -8,7 +8,7 @@ from tilelang.analysis.contents import History, histories
 from tilelang.analysis.subject import Subject
 from tilelang.arch.tables import features, limits, matrix_instructions
 from tilelang.ir.tile_program import Do, For, Loop, OpRecord, walk
-from tilelang.ir.values import Buffer, as_int
+from tilelang.ir.values import Buffer, Unknown, as_int
 from tilelang.layout.gemm_operands import shared_operand
 from tilelang.layout.shared import SharedLayout
 from tilelang.ops.operands import dtype_bits, dtype_name, tile_bytes
@@ -23,6 +23,7 @@ class SharedTile:
 
     buffer: Buffer
     bytes: int | None
+    least: int  # bytes of one version, each symbolic extent at its smallest
     layout: SharedLayout | None
     stages: int
     first: int  # statement in program order that touches it first, and last
@@ -32,6 +33,11 @@ class SharedTile:
     def total(self) -> int | None:
         """All versions, without padding."""
         return None if self.bytes is None else self.bytes * self.stages
+
+    @property
+    def at_least(self) -> int:
+        """Bytes of all versions, of which there are certainly no fewer."""
+        return self.least * self.stages
 
     @property
     def storage(self) -> int | None:
@@ -55,8 +61,15 @@ def shared_tiles(subject: Subject) -> list[SharedTile]:
             first, last = min(first, touched[0]), max(last, touched[1])
         layout = _operand_layout(buffer, subject.target.kind) if buffer in operands else None
         size = tile_bytes(buffer.shape, dtype_name(buffer))
-        found.append(SharedTile(buffer, size, layout, versions, first, last))
+        least = _least_bytes(subject, buffer) if size is None else size
+        found.append(SharedTile(buffer, size, least, layout, versions, first, last))
     return found if _surely_laid_out(subject, found) else [replace(t, layout=None) for t in found]
+
+
+def _least_bytes(subject: Subject, buffer: Buffer) -> int:
+    """Bytes with every symbol as small as it can be; 0 where an extent is not known at all."""
+    sizes = [subject.prover.bounds(d)[0] if not isinstance(d, Unknown) else None for d in buffer.shape]
+    return tile_bytes([max(n or 0, 0) for n in sizes], dtype_name(buffer)) or 0
 
 
 def _surely_laid_out(subject: Subject, tiles: list[SharedTile]) -> bool:
@@ -88,8 +101,8 @@ def live_peak(tiles: list[SharedTile]) -> tuple[int, list[SharedTile]]:
     """The most bytes that are certainly alive at one time, and the tiles alive then."""
     best, at = 0, []
     for point in {t.first for t in tiles}:
-        alive = [t for t in tiles if t.first <= point <= t.last and t.total is not None]
-        size = sum(t.total or 0 for t in alive)
+        alive = [t for t in tiles if t.first <= point <= t.last and t.at_least]
+        size = sum(t.at_least for t in alive)
         if size > best:
             best, at = size, alive
     return best, at

@@ -65,7 +65,8 @@ class Subject:
     @cached_property
     def context(self) -> CheckContext:
         constants = frozenset(s.var for s in self.program.symbols if s.kind == "const")
-        return CheckContext(self.target, self.threads, constants, self.prover, self.text)
+        launch = None if self.launch is None else self.launch.span
+        return CheckContext(self.target, self.threads, constants, self.prover, self.text, launch)
 
     @cached_property
     def records(self) -> list[OpRecord]:

@@ -1,4 +1,4 @@
-"""thread-count: more threads than a block may have."""
+"""thread-count, grid-size: blocks with more threads, and grids with more blocks, than the target launches."""
 
 from __future__ import annotations
 
@@ -7,17 +7,64 @@ from math import prod
 
 from tilelang.analysis.subject import Subject
 from tilelang.arch.tables import features, limits
-from tilelang.diagnostics.problem import Problem
-from tilelang.diagnostics.rules.resource import THREAD_COUNT
+from tilelang.diagnostics.problem import Fix, Problem
+from tilelang.diagnostics.rules.resource import (
+    GRID_SIZE,
+    THREAD_AXIS,
+    THREAD_COUNT,
+    THREAD_IDLE,
+)
+from tilelang.ir.tile_program import Launch
+from tilelang.ir.values import Unknown, show
+from tilelang.ops.source_edits import keyword_edit, keyword_span
 
 
 def check(subject: Subject) -> Iterator[Problem]:
     """On the CPU threads vanish, so there is no limit. That warps are whole is a matter of T.gemm."""
     if not features(subject.target).spreads_blocks:
         return
-    limit = limits(subject.target).threads
     for launch in subject.program.launches():
-        if launch.threads is not None and prod(launch.threads) > limit:
-            yield THREAD_COUNT.at(
-                launch.span, threads=prod(launch.threads), limit=limit, target=subject.target
+        if launch.threads is not None:
+            yield from _threads(subject, launch, launch.threads)
+        yield from _grid(subject, launch)
+
+
+def _threads(subject: Subject, launch: Launch, threads: tuple[int, ...]) -> Iterator[Problem]:
+    target, count, limit = subject.target, prod(threads), limits(subject.target).threads
+    span = keyword_span(launch.span, subject.text, "threads")
+    if count > limit:
+        yield THREAD_COUNT.at(
+            span, fixes=_use(subject, launch, limit), threads=count, limit=limit, target=target
+        )
+        return
+    for axis, most in zip(range(len(threads)), features(target).block, strict=False):
+        if threads[axis] > most:
+            yield THREAD_AXIS.at(span, threads=threads[axis], axis="xyz"[axis], limit=most, target=target)
+    if 1 < count < target.warp_size and not any(r.op == "gemm" for r in subject.records):
+        yield THREAD_IDLE.at(
+            span,
+            fixes=_use(subject, launch, target.warp_size),
+            threads=count,
+            warp=target.warp_size,
+            idle=target.warp_size - count,
+            target=target,
+        )
+
+
+def _use(subject: Subject, launch: Launch, count: int) -> tuple[Fix, ...]:
+    edit = keyword_edit(launch.span, subject.text, "threads", count)
+    return () if edit is None else (Fix(f"Use threads={count}", (edit,)),)
+
+
+def _grid(subject: Subject, launch: Launch) -> Iterator[Problem]:
+    for axis, (extent, most) in enumerate(zip(launch.grid, features(subject.target).grid, strict=False)):
+        fewest = None if isinstance(extent, Unknown) else subject.prover.bounds(extent)[0]
+        if fewest is not None and fewest > most:
+            yield GRID_SIZE.at(
+                launch.span,
+                axis="xyz"[axis],
+                number=axis,
+                blocks=show(extent),
+                limit=most,
+                target=subject.target,
             )

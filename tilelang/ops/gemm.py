@@ -9,7 +9,7 @@ from typing import Any
 from tilelang.arch.instruction import MatrixInstruction
 from tilelang.arch.tables import choose_instruction, features, first_with, matrix_instructions
 from tilelang.arch.target import Target
-from tilelang.diagnostics.problem import Fix, Problem
+from tilelang.diagnostics.problem import Fix, Problem, Related
 from tilelang.diagnostics.rules import dtype as dtype_rules
 from tilelang.diagnostics.rules import resource as resource_rules
 from tilelang.diagnostics.rules import scope as scope_rules
@@ -21,7 +21,13 @@ from tilelang.ir.values import Region, Value, as_int, show
 from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition, warp_partitions
 from tilelang.ops.build import attributes, operand_region, option
 from tilelang.ops.operands import declared, dtype_name, regions, scope_name, shape_text, times
-from tilelang.ops.source_edits import append_argument, rename_callee, replace_argument
+from tilelang.ops.source_edits import (
+    append_argument,
+    keyword_edit,
+    keyword_span,
+    rename_callee,
+    replace_argument,
+)
 from tilelang.ops.tile_op import CheckContext, Mode, OpDescription, RegionAccess, TileOp
 
 from tvm import ir  # isort: skip
@@ -386,8 +392,11 @@ def _check_tile(
             )
     warp = context.target.warp_size
     if context.threads is not None and context.threads % warp:
+        whole = context.threads // warp
         yield resource_rules.THREAD_WARPS.at(
             record.callee_span,
+            related=_launched(context),
+            fixes=_other_threads(context, [whole * warp, (whole + 1) * warp]),
             threads=context.threads,
             warp=warp,
             target=context.target,
@@ -409,8 +418,11 @@ def _check_warps(
     if m is None or n is None or warp_partitions(m, n, threads // warp, instruction.m, instruction.n):
         return
     legal = legal_threads(m, n, warp, instruction.m, instruction.n)
+    below, above = [t for t in legal if t < threads], [t for t in legal if t > threads]
     yield resource_rules.GEMM_WARPS.at(
         record.span,
+        related=_launched(context),
+        fixes=_other_threads(context, [*below[-1:], *above[:1]]),
         warps=threads // warp,
         threads=threads,
         m=m,
@@ -420,6 +432,23 @@ def _check_warps(
         target=context.target,
         legal=", ".join(map(str, legal)),
     )
+
+
+def _launched(context: CheckContext) -> tuple[Related, ...]:
+    if context.launch is None:
+        return ()
+    span = keyword_span(context.launch, context.text, "threads")
+    return (Related(span, f"the block has {context.threads} threads"),)
+
+
+def _other_threads(context: CheckContext, counts: Sequence[int]) -> tuple[Fix, ...]:
+    """One fix for each count of threads, where the launch gives a number."""
+    fixes = []
+    for count in counts:
+        edit = keyword_edit(context.launch, context.text, "threads", count) if context.launch else None
+        if count > 0 and edit is not None:
+            fixes.append(Fix(f"Use threads={count}", (edit,)))
+    return tuple(fixes)
 
 
 def _nearest(size: int, step: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 from tilelang.diagnostics.problem import Edit
@@ -37,6 +38,62 @@ def text_of(span: Span, source: str) -> str:
     if span.line != span.end_line or not 0 < span.line <= len(lines):
         return ""
     return lines[span.line - 1][span.column - 1 : span.end_column - 1]
+
+
+def keyword_span(call: Span, source: str, name: str) -> Span:
+    """The place of the value of `name=...` in the call at a span; the whole call if it is not given so."""
+    value = _keyword(call, source, name)
+    return call if value is None else _span_in(call, source, value)
+
+
+def keyword_edit(call: Span, source: str, name: str, value: int) -> Edit | None:
+    """Write another number for a keyword that the call gives as a number.
+
+    A number that a name stands for is left alone: others may use the name too.
+    """
+    found = _keyword(call, source, name)
+    if not isinstance(found, ast.Constant) or type(found.value) is not int:
+        return None
+    return Edit(_span_in(call, source, found), str(value))
+
+
+def _keyword(call: Span, source: str, name: str) -> ast.expr | None:
+    node = _call_at(call, source)
+    return next((k.value for k in node.keywords if k.arg == name), None) if node is not None else None
+
+
+def _call_at(span: Span, source: str) -> ast.Call | None:
+    """The call that the text of a span is; None if it is none, or the text is not at hand."""
+    try:
+        node = ast.parse(f"({_text(span, source)})", mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    return node if isinstance(node, ast.Call) else None
+
+
+def _span_in(outer: Span, source: str, node: ast.expr) -> Span:
+    """The span of a node of `_call_at(outer, source)`, whose text begins behind one bracket."""
+    lines = f"({_text(outer, source)})".split("\n")
+
+    def column(line: int, offset: int) -> int:
+        at = len(lines[line - 1].encode()[:offset].decode())  # ast counts bytes
+        return outer.column + at - 1 if line == 1 else at + 1
+
+    end_line, end_offset = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+    start = column(node.lineno, node.col_offset)
+    first = outer.line - 1
+    return Span(outer.path, first + node.lineno, start, first + end_line, column(end_line, end_offset))
+
+
+def _text(span: Span, source: str) -> str:
+    """The text of a span, over several lines too; empty if the source is not at hand."""
+    lines = source.splitlines()
+    if not 0 < span.line <= span.end_line <= len(lines):
+        return ""
+    inside = lines[span.line - 1 : span.end_line]
+    inside[-1] = inside[-1][: span.end_column - 1]
+    inside[0] = inside[0][span.column - 1 :]
+    return "\n".join(inside)
 
 
 def rename_callee(call: Span, source: str, new_name: str) -> Edit | None:

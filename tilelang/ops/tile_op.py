@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from tilelang.arch.target import Target
 from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.span import Span
 from tilelang.ir.prove import Prover, free_vars
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, Unknown, as_int
@@ -50,6 +51,7 @@ class CheckContext:
     constants: frozenset[Any] = frozenset()  # symbols (T.const) that are numbers once the kernel is compiled
     prover: Prover = field(default_factory=Prover)  # knows which symbols are extents, hence positive
     text: str = ""  # the module's source, for fixes that need it
+    launch: Span | None = None  # the `T.Kernel(...)` call, if there is exactly one
 
     def runtime(self, value: Any) -> bool:
         """Whether a size is certainly not known when the kernel is compiled."""

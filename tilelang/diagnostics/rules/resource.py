@@ -52,7 +52,7 @@ SHARED_MEMORY_BUDGET = Rule(
     "resource",
     Severity.ERROR,
     "The shared tiles of a block, with all pipeline stages, must fit into the target's shared memory.",
-    "shared memory needs at least {total}, {target} has {limit} per block: {parts}",
+    "shared memory needs {least}{total}, {target} has {limit} per block: {parts}",
 )
 
 THREAD_COUNT = Rule(
@@ -62,8 +62,26 @@ THREAD_COUNT = Rule(
     "A block has a limited number of threads, in whole warps where it uses matrix instructions.",
     "threads={threads} exceeds the limit of {limit} threads per block on {target}",
 )
+THREAD_AXIS = replace(
+    THREAD_COUNT,
+    message="{threads} threads along {axis} exceed the limit of {limit} on {target}",
+)
+THREAD_IDLE = replace(
+    THREAD_COUNT,
+    level=Severity.HINT,
+    message="threads={threads} is less than a warp: {idle} of its {warp} lanes on {target} stay idle",
+)
 THREAD_WARPS = replace(
     THREAD_COUNT,
     message="threads={threads} is no multiple of {warp}; T.gemm on {target} works with whole warps: "
     "{nearest}",
+)
+
+GRID_SIZE = Rule(
+    "grid-size",
+    "resource",
+    Severity.ERROR,
+    "A grid has a limited number of blocks along each axis.",
+    "the grid has {blocks} blocks along {axis} (extent {number}); {target} launches at most {limit} there: "
+    "put the largest extent first, or loop inside the block",
 )

@@ -20,6 +20,6 @@ def check_shared(func: X.PrimFunc, arena: Arena, target: Target) -> None:
     parts = ", ".join(f"{name} {size} B" for name, size in arena.sizes)
     span = place_of(func.span)
     problem = rules.SHARED_MEMORY_BUDGET.at(
-        span, total=f"{arena.bytes} B", target=target, limit=f"{limit} B", parts=parts
+        span, least="", total=f"{arena.bytes} B", target=target, limit=f"{limit} B", parts=parts
     )
     raise KernelError([problem])
