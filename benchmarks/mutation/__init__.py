@@ -1,1 +1,1 @@
-"""The mutation benchmark: correct kernels broken in one place by the thousands, and whether `check` sees it."""
+"""The mutation benchmark: correct kernels broken in one place each, and whether `check` sees it."""

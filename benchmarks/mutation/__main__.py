@@ -1,8 +1,8 @@
 """`python -m benchmarks.mutation`: break correct kernels in one place each and see whether `check` notices.
 
-Prints, by kind of mutation and by rule, how many of the really wrong mutants carry an error or warning at the changed
-place or its cause, and how many of the right ones carry an error. Exits 1 if one does. What is really wrong is found
-without the rules, see `truth.py`.
+Prints, by kind of mutation and by rule, how many of the really wrong mutants carry an error or warning at
+the changed place or its cause, and how many of the right ones carry an error. Exits 1 if one does. What is
+really wrong is found without the rules, see `truth.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.mutation.mutators import MUTATORS, Mutant, mutants
 
 
 def sample(kernels: Sequence[str], kinds: Sequence[str], limit: int | None, seed: int) -> list[Mutant]:
-    """At most `limit` mutants, as many of each kind as there are or as fairness allows; the same for a seed."""
+    """At most `limit` mutants, spread evenly over the kinds; the same ones for a seed."""
     every = [m for case in cases(kernels) for m in mutants(case, kinds)]
     if limit is None or limit >= len(every):
         return every
@@ -44,12 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, help="how many mutants, spread evenly over the kinds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument(
-        "--cache", type=Path, help="a folder that keeps what is true of each mutant between runs"
-    )
-    parser.add_argument(
-        "--lists", type=Path, help="a folder for misses.txt, errors.txt, warnings.txt, unjudged.txt"
-    )
+    parser.add_argument("--cache", type=Path, help="a folder that keeps the truths between runs")
+    parser.add_argument("--lists", type=Path, help="a folder for the lists of misses, errors, ...")
     options = parser.parse_args(arguments)
     chosen = sample(options.kernels, options.kinds, options.limit, options.seed)
     print(f"{len(chosen)} mutants of {len({m.case.name for m in chosen})} kernels, seed {options.seed}")

@@ -1,9 +1,9 @@
 """The correct kernels that are broken: own ones, the examples, and those of the tests, one module text each.
 
-A module text holds the imports, constants and helpers of its file and one kernel, so that one mutant is one small
-file. A kernel whose parameters have no defaults gets them by a `# tilelang: specialize(...)` comment, as an
-author would give them; sizes that are `T.const` or `T.dynamic` stay open for the check and are numbers only when the
-kernel runs.
+A module text holds the imports, constants and helpers of its file and one kernel, so that one mutant is one
+small file. A kernel whose parameters have no defaults gets them by a `# tilelang: specialize(...)` comment,
+as an author would give them; sizes that are `T.const` or `T.dynamic` stay open for the check and are numbers
+only when the kernel runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The generated CUDA code of a mutant run by the thread-level emulator of the tests, against the original's result.
+"""The generated CUDA code of a mutant run by the thread-level emulator of the tests, against the original.
 
-The second opinion on mutants that compute the same on the CPU, where a tile is one piece of memory and loops run in
-order: the emulator knows threads, watches races, barriers and every bound, and starts all memory poisoned.
+The second opinion on mutants that compute the same on the CPU, where a tile is one piece of memory and loops
+run in order: the emulator knows threads, watches races, barriers and every bound, and poisons all memory.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ class Died(Exception):
 
 
 def isolated(function: Callable[..., Any], *args: Any, seconds: float = 20.0) -> Any:
-    """What `function(*args)` returns or raises, from a forked process. Raises Died if it crashed or took longer.
+    """What `function(*args)` returns or raises, from a forked process. Died if it crashed or took longer.
 
     The parent must have no threads that hold locks: it imports the compiler and does nothing else.
     """

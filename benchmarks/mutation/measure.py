@@ -52,7 +52,7 @@ class Result:
 
     @property
     def found_in_place(self) -> list[Seen]:
-        """Errors and warnings on the changed lines, on lines that use what stands there, or pointing at them."""
+        """Errors and warnings on the change, on lines that use what stands there, or pointing at it."""
         return [s for s in self.grave if _about(s, self.mutant)]
 
 
@@ -136,7 +136,7 @@ def _truth(mutant: Mutant, cache: Path | None) -> Mapping[str, str]:
 
 
 def _second_opinion(mutant: Mutant, cache: Path | None) -> Mapping[str, str]:
-    """For a mutant with an error that runs well on the CPU: the generated GPU code, emulated thread by thread."""
+    """For a mutant with an error that runs well on the CPU: its GPU code, emulated thread by thread."""
     from benchmarks.mutation import emulated
 
     def find() -> Mapping[str, str]:

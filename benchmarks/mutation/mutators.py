@@ -1,12 +1,14 @@
-"""One-place changes of a kernel's text, by kind: what an author may get wrong in a dimension, a scope, an index.
+"""One-place changes of a kernel's text, by kind: what an author gets wrong in a dimension, a scope, an index.
 
-A mutator looks at one node of the kernel's syntax tree and yields replacements of text; each becomes one mutant. All of
-them parse. Whether one is wrong is not decided here: many are merely slower, or another correct kernel.
+A mutator looks at one node of the kernel's syntax tree and yields replacements of text; each becomes one
+mutant. All of them parse. Whether one is wrong is not decided here: many are merely slower, or another
+correct kernel.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -48,7 +50,7 @@ class Place:
 
 @dataclass
 class Kernel:
-    """The syntax of one kernel with what mutators ask: text of nodes, names of buffers, variables around a node."""
+    """The syntax of one kernel with what mutators ask: text of nodes, buffers, variables around a node."""
 
     case: Case
     tree: ast.Module
@@ -152,14 +154,15 @@ def _kernel(case: Case) -> Kernel:
         if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation is not None:
             if "Tensor" in ast.unparse(node.annotation):
                 buffers.add(node.arg if isinstance(node, ast.arg) else ast.unparse(node.target))
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call | ast.IfExp):
-            if any(n in (*ALLOCATIONS, "empty", "reshape", "view") for n in _called_inside(node.value)):
-                buffers.add(ast.unparse(node.targets[0]))
+        elif isinstance(node, ast.Assign) and _makes_buffer(node.value):
+            buffers.add(ast.unparse(node.targets[0]))
     return Kernel(case, tree, parents, frozenset(buffers), starts)
 
 
-def _called_inside(node: ast.expr) -> list[str]:
-    return [called(n) for n in ast.walk(node) if isinstance(n, ast.Call)]
+def _makes_buffer(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call | ast.IfExp):
+        return False
+    return any(called(n) in (*ALLOCATIONS, "empty", "reshape", "view") for n in ast.walk(node))
 
 
 def called(node: ast.AST) -> str:
@@ -185,7 +188,7 @@ def _keyword(node: ast.Call, name: str) -> ast.keyword | None:
 
 
 def dimension(k: Kernel, node: ast.AST) -> Iterator[Place]:
-    """An extent of an allocation, an annotation or an output: doubled, halved, one more; the shape reversed."""
+    """An extent of an allocation, annotation or output: doubled, halved, one more; the shape reversed."""
     shape = _shape(node)
     if shape is None:
         return
@@ -276,7 +279,7 @@ def index(k: Kernel, node: ast.AST) -> Iterator[Place]:
             others = [v for v in dict.fromkeys(around) if v != name.id]
             for other in others[:2]:
                 yield k.place(name, other)
-    for a, b in zip(entries, entries[1:], strict=False):
+    for a, b in itertools.pairwise(entries):
         if not isinstance(a, ast.Slice) or not isinstance(b, ast.Slice) or k.text(a) != k.text(b):
             yield _between(k, a, b, f"{k.text(b)}, {k.text(a)}")
 
@@ -399,15 +402,18 @@ def missing_copy(k: Kernel, node: ast.AST) -> Iterator[Place]:
 
 
 def missing_statement(k: Kernel, node: ast.AST) -> Iterator[Place]:
-    """Another statement of the kernel that is forgotten: a product, a reduction, a loop over elements, a store."""
-    if isinstance(node, ast.Expr) and called(node.value) not in ("", "copy", "clear", "fill", "use_swizzle"):
-        yield k.place(node, "pass")
-    elif isinstance(node, ast.For) and called(node.iter) == "Parallel":
-        yield k.place(node, "pass")
+    """Another statement that is forgotten: a product, a reduction, a loop over elements, a store."""
+    if isinstance(node, ast.Expr):
+        forgotten = called(node.value) not in ("", "copy", "clear", "fill", "use_swizzle")
+    elif isinstance(node, ast.For):
+        forgotten = called(node.iter) == "Parallel"
     elif isinstance(node, ast.Assign | ast.AugAssign):
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-        if isinstance(target, ast.Subscript):
-            yield k.place(node, "pass")
+        forgotten = isinstance(target, ast.Subscript)
+    else:
+        forgotten = False
+    if forgotten and isinstance(node, ast.stmt):
+        yield k.place(node, "pass")
 
 
 def copy_operands(k: Kernel, node: ast.AST) -> Iterator[Place]:

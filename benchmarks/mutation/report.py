@@ -1,4 +1,4 @@
-"""The shares in tables: by kind of mutation, by rule, and the mutants that were missed or wrongly called errors."""
+"""The shares in tables: by kind of mutation, by rule; the mutants missed or wrongly called errors."""
 
 from __future__ import annotations
 
@@ -31,14 +31,17 @@ def _by_kind(results: Sequence[Result]) -> Iterable[str]:
 
 def _row(name: str, results: Sequence[Result]) -> str:
     wrong = [r for r in results if r.verdict == "wrong"]
-    caught = [r for r in wrong if r.found_in_place]
     right = [r for r in results if r.verdict == "right"]
+    caught = sum(bool(r.found_in_place) for r in wrong)
+    anywhere = sum(bool(r.grave) for r in wrong)
+    errors = sum(r.error for r in right)
+    warned = sum(bool(r.grave) for r in right) - errors
+    unjudged = len(results) - len(wrong) - len(right)
     share = _share(results)
     shown = "-" if share is None else f"{100 * share:.1f} %"
     return (
-        f"{name:<18}{len(results):>8}{len(wrong):>7}{len(caught):>8}{shown:>8}{sum(bool(r.grave) for r in wrong):>10}"
-        f"{len(right):>7}{sum(r.error for r in right):>8}{sum(bool(r.grave) and not r.error for r in right):>8}"
-        f"{sum(r.verdict == 'unjudged' for r in results):>10}"
+        f"{name:<18}{len(results):>8}{len(wrong):>7}{caught:>8}{shown:>8}{anywhere:>10}"
+        f"{len(right):>7}{errors:>8}{warned:>8}{unjudged:>10}"
     )
 
 

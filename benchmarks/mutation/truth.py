@@ -1,12 +1,13 @@
 """What is true of a mutant, found without asking any rule: does it lower for CUDA, does it compute the same?
 
-A mutant is wrong when the compiler proper cannot make a kernel for sm_90 of it, when that kernel wants more threads or
-shared memory than a block has, or when it computes something else than the original on the CPU with every allocation
-poisoned by NaN. The rules of `check` are bypassed on this way: a false error of theirs cannot make itself true.
+A mutant is wrong when the compiler proper cannot make a kernel for sm_90 of it, when that kernel wants more
+threads or shared memory than a block has, or when it computes something else than the original on the CPU
+with every allocation poisoned by NaN. The rules of `check` are bypassed on this way: a false error of theirs
+cannot make itself true.
 
-Where a mutant changes the interface, it is called with tensors of its own shapes and dtypes: inputs agree with the
-original's where both have elements, outputs must agree there too and be written everywhere. A mutant whose tensors have
-another number of dimensions cannot be compared and counts as not judged.
+Where a mutant changes the interface, it is called with tensors of its own shapes and dtypes: inputs agree
+with the original's where both have elements, outputs must agree there too and be written everywhere. A mutant
+whose tensors have another number of dimensions cannot be compared and counts as not judged.
 """
 
 from __future__ import annotations
@@ -247,11 +248,9 @@ def compare(known: Reference, found: Tensors) -> str:
         new = found.get(name)
         if new is None:
             return f"{name} is gone"
-        if name not in known.outputs and np.array_equal(
-            _wide(after), _wide(known.before[name]), equal_nan=True
-        ):
-            if new.shape != after.shape or new.dtype != after.dtype:
-                continue  # an input that the original leaves alone; its shape is the mutant's own affair
+        same_kind = new.shape == after.shape and new.dtype == after.dtype
+        if not same_kind and name not in known.outputs and _equal(after, known.before[name]):
+            continue  # an input that the original leaves alone; its shape is the mutant's own affair
         common = tuple(slice(0, min(a, b)) for a, b in zip(new.shape, after.shape, strict=True))
         words = _difference(name, after[common], new[common])
         if words:
@@ -259,6 +258,10 @@ def compare(known: Reference, found: Tensors) -> str:
         if new.shape != after.shape and name in known.outputs and _unwritten(new):
             return f"{name} is not written everywhere"
     return ""
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(np.array_equal(_wide(a), _wide(b), equal_nan=True))
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

@@ -70,7 +70,7 @@ def causal_attention(Q, K, V, block: int = 32, dim: int = 32):
     Q: T.Tensor((N, dim), T.float16)
     K: T.Tensor((N, dim), T.float16)
     V: T.Tensor((N, dim), T.float16)
-    O = T.empty((N, dim), T.float16)
+    Out = T.empty((N, dim), T.float16)
     with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
         q = T.alloc_shared((block, dim), T.float16)
         k = T.alloc_shared((block, dim), T.float16)
@@ -106,8 +106,8 @@ def causal_attention(Q, K, V, block: int = 32, dim: int = 32):
             T.gemm(p, v, o, policy=T.GemmWarpPolicy.FullRow)
         for i, j in T.Parallel(block, dim):
             o[i, j] = o[i, j] / total[i]
-        T.copy(o, O[bx * block, 0])
-    return O
+        T.copy(o, Out[bx * block, 0])
+    return Out
 
 
 @tilelang.jit(out_idx=[-1])
@@ -119,7 +119,7 @@ def linear_attention(heads=2, length=128, dim=32, chunk=32):
         Q: T.Tensor((heads, length, dim), T.float16),
         K: T.Tensor((heads, length, dim), T.float16),
         V: T.Tensor((heads, length, dim), T.float16),
-        O: T.Tensor((heads, length, dim), T.float32),
+        Out: T.Tensor((heads, length, dim), T.float32),
     ):
         with T.Kernel(heads, threads=128) as bh:
             q = T.alloc_shared((chunk, dim), T.float16)
@@ -137,7 +137,7 @@ def linear_attention(heads=2, length=128, dim=32, chunk=32):
                 T.copy(state, state_shared)
                 T.clear(o)
                 T.gemm(q, state_shared, o)
-                T.copy(o, O[bh, c * chunk, 0])
+                T.copy(o, Out[bh, c * chunk, 0])
 
     return main
 
