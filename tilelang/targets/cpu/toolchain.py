@@ -20,9 +20,9 @@ from tilelang.targets.lowered import LoweredKernel
 def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
     """Compile for the processor of this machine, or for the one that the target names (an LLVM `mcpu`).
 
-    flags: of GPU compilers; LLVM in process takes none.
+    flags: `-O0` to `-O3` say how hard LLVM tries (-O3 if not given); others are for GPU compilers.
     """
-    target = llvm_target(lowered.target.arch)
+    target = llvm_target(lowered.target.arch, _effort(flags))
     module = tvm.get_global_func("target.build.llvm")(_packed(lowered, target), target)
     binary, form, loaded = b"", "", None
     if loader.has_object_loader():
@@ -58,12 +58,18 @@ def _c_fmod(call: Any) -> Any:
 register_intrin_lowering("tirx.fmod", target="llvm", f=_c_fmod)
 
 
+def _effort(flags: Sequence[str]) -> int:
+    """The optimisation level among a compiler's flags, the last one given."""
+    levels = [int(f[2]) for f in flags if f in ("-O0", "-O1", "-O2", "-O3")]
+    return levels[-1] if levels else 3
+
+
 @functools.cache
-def llvm_target(arch: str) -> Any:
-    """TVM's target for a processor name of LLVM, `native` for this machine's."""
+def llvm_target(arch: str, effort: int = 3) -> Any:
+    """TVM's target for a processor name of LLVM, `native` for this machine's; `effort` is LLVM's -O level."""
     if arch == "native":
         arch = str(tvm.get_global_func("target.llvm_get_system_cpu")())
-    return tvm.target.Target({"kind": "llvm", "mcpu": arch})
+    return tvm.target.Target({"kind": "llvm", "mcpu": arch, "opt-level": effort})
 
 
 def vector_bytes(arch: str) -> int:
