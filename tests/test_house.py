@@ -31,7 +31,7 @@ _FRONTEND = {*_OPS, "language", "frontend"}
 _ANALYSIS = {*_FRONTEND, "analysis"}
 _PASSES = {*_ANALYSIS, "passes"}
 _TARGETS = {*_PASSES, "runtime", "targets"}
-_TOP = {*_TARGETS, "jit", "autotuner", "profiler"}
+_TOP = {*_TARGETS, "jit", "autotuner", "profiler", "utils"}
 
 # Room of `tilelang` -> the rooms it may import. A room that is not listed here does not exist.
 ALLOWED: Mapping[str, set[str]] = {
@@ -50,6 +50,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "jit": _TOP,
     "autotuner": _TOP,
     "profiler": _TOP,
+    "utils": _TOP,
     "cli": {*_TOP, "cli"},
 }
 

@@ -7,6 +7,7 @@ torch when one is first launched.
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     # of our own can tell it to leave the body alone; this one does.
     from typing import no_type_check as jit
 
-    from tilelang import autotuner, language, profiler
+    from tilelang import autotuner, language, layout, math, profiler, testing, utils
     from tilelang.autotuner import autotune
     from tilelang.jit import (
         JITKernel,
@@ -24,10 +25,16 @@ if TYPE_CHECKING:
         compile,
         disable_cache,
         enable_cache,
+        is_cache_enabled,
         load,
         lower,
         par_compile,
+        register_c_postproc,
+        register_cuda_postproc,
+        register_hip_postproc,
     )
+    from tilelang.math import cdiv, next_power_of_2
+    from tilelang.profiler import Profiler, TensorSupplyType
 
 LANGUAGE_VERSION = "0.1.15"  # the release of the language whose contract this package follows
 PACKAGE_VERSION = "0.1.0"
@@ -39,32 +46,53 @@ __all__ = [
     "PACKAGE_VERSION",
     "JITKernel",
     "PassConfigKey",
+    "Profiler",
+    "TensorSupplyType",
     "autotune",
     "autotuner",
+    "cdiv",
     "compile",
     "disable_cache",
     "enable_cache",
+    "is_cache_enabled",
     "jit",
     "language",
+    "layout",
     "load",
     "lower",
+    "math",
+    "next_power_of_2",
     "par_compile",
     "profiler",
+    "register_c_postproc",
+    "register_cuda_postproc",
+    "register_hip_postproc",
+    "set_log_level",
+    "testing",
+    "utils",
 ]
 
 # Public name -> the module that defines it; loaded when the name is first used (PEP 562).
 _HOME = {
     "JITKernel": "tilelang.jit",
     "PassConfigKey": "tilelang.jit",
+    "Profiler": "tilelang.profiler",
+    "TensorSupplyType": "tilelang.profiler",
     "autotune": "tilelang.autotuner",
+    "cdiv": "tilelang.math",
     "compile": "tilelang.jit",
     "disable_cache": "tilelang.jit",
     "enable_cache": "tilelang.jit",
+    "is_cache_enabled": "tilelang.jit",
     "load": "tilelang.jit",
     "lower": "tilelang.jit",
+    "next_power_of_2": "tilelang.math",
     "par_compile": "tilelang.jit",
+    "register_c_postproc": "tilelang.jit",
+    "register_cuda_postproc": "tilelang.jit",
+    "register_hip_postproc": "tilelang.jit",
 }
-_SUBMODULES = ("autotuner", "language", "profiler")
+_SUBMODULES = ("autotuner", "language", "layout", "math", "profiler", "testing", "utils")
 
 
 def __getattr__(name: str) -> Any:
@@ -72,10 +100,22 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOME[name]), name)
     elif name in _SUBMODULES:
         value = importlib.import_module(f"tilelang.{name}")
+    elif name == "tvm":  # `from tilelang import tvm`, as kernels write it
+        value = importlib.import_module("tvm")
     else:
         raise AttributeError(f"module 'tilelang' has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+def set_log_level(level: int | str) -> None:
+    """What the compiler says: `logging.INFO` or its name. Messages go to the logger `tilelang`.
+
+    Raises ValueError for a name that logging does not know.
+    """
+    if isinstance(level, str):
+        level = level.upper()
+    logging.getLogger("tilelang").setLevel(level)
 
 
 def __dir__() -> list[str]:

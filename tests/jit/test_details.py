@@ -256,3 +256,18 @@ def k(A, B, C):
 """
     report = report_of(source(text))
     assert all(op.instruction is None for op in report.facts.ops)
+
+
+def test_a_bug_of_lowering_is_logged_once_and_keeps_the_report(monkeypatch, caplog):
+    def broken(*args):
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(driver, "lower", broken)
+    several = source(TRANSPOSED.replace("def k(A, B, C):", "def k(A, B, C, n=1):")) + "\nk(n=2)\nk(n=3)\n"
+    module = StaticModule("kernel.py", several)
+    before = check_kernel(module, module.kernels[0], "cuda:sm_80")
+    with caplog.at_level("WARNING", "tilelang.jit.details"):
+        assert detailed_report(module, module.kernels[0], "cuda:sm_80") == before
+    (record,) = caplog.records
+    assert record.getMessage() == "k cannot be lowered for cuda:sm_80"
+    assert "AssertionError: a bug" in caplog.text

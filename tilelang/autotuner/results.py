@@ -35,7 +35,7 @@ class StoredResult:
 
 def is_enabled() -> bool:
     """Whether results are looked for and kept on disk."""
-    return cache.is_enabled() and os.environ.get("TILELANG_AUTO_TUNING_DISABLE_CACHE", "0") != "1"
+    return cache.is_cache_enabled() and os.environ.get("TILELANG_AUTO_TUNING_DISABLE_CACHE", "0") != "1"
 
 
 def search_key(

@@ -52,7 +52,7 @@ def disable_cache() -> None:
     _SWITCH.enabled = False
 
 
-def is_enabled() -> bool:
+def is_cache_enabled() -> bool:
     """Whether compiled kernels are looked for and kept on disk."""
     return _SWITCH.enabled and os.environ.get("TILELANG_DISABLE_CACHE", "0") != "1"
 

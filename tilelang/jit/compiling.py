@@ -21,6 +21,8 @@ from tilelang.ir.tile_program import TileProgram
 from tilelang.jit import cache
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions
+from tilelang.jit.pass_configs import PassConfigKey
+from tilelang.jit.postprocess import edited, has_postprocess
 from tilelang.ops.registry import TILE_OPS
 from tilelang.runtime.artifact import Artifact
 from tilelang.targets import driver
@@ -90,7 +92,8 @@ def compile_func(func: X.PrimFunc, options: CompileOptions) -> JITKernel:
     for name, value in options.pass_configs.items():
         func = func.with_attr(name, value)
     line = cache.first_line(func)
-    key = cache.cache_key(func, options, cache.toolchain_name(options.target)) if cache.is_enabled() else None
+    keeps = cache.is_cache_enabled() and not has_postprocess(options.target)
+    key = cache.cache_key(func, options, cache.toolchain_name(options.target)) if keeps else None
     artifact = cache.find(key, line) if key else None
     if artifact is None:
         if options.verbose:
@@ -126,12 +129,19 @@ def with_outputs(func: X.PrimFunc, out_idx: tuple[int, ...] | None) -> X.PrimFun
 def _build(func: X.PrimFunc, options: CompileOptions) -> Artifact:
     assert options.target is not None
     lowered = driver.lower(func, options.target)
+    lowered = replace(lowered, source=edited(lowered.source, options.target))
     if options.target.kind in _SOURCE_ONLY:
         source = lowered.source
         return Artifact(
             lowered.name, options.target.name, lowered.plan, source.text, source.language, source.line_map
         )
-    return replace(driver.build(lowered, options.compile_flags), name=lowered.name)
+    return replace(driver.build(lowered, _flags(options)), name=lowered.name)
+
+
+def _flags(options: CompileOptions) -> tuple[str, ...]:
+    """Flags for the device compiler, given by name or as a pass configuration."""
+    more = options.pass_configs.get(PassConfigKey.TL_DEVICE_COMPILE_FLAGS.value) or ()
+    return (*options.compile_flags, *(more.split() if isinstance(more, str) else more))
 
 
 def _write_debug(artifact: Artifact, root: str) -> None:

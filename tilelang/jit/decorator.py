@@ -1,16 +1,17 @@
-"""`@tilelang.jit`, `tilelang.compile`, `tilelang.par_compile` and `tilelang.lower`: the public ways to
-compile.
-"""
+"""`@tilelang.jit`, `tilelang.compile` and `tilelang.par_compile`: the public ways to compile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tilelang.jit.functions import JITFunction, compile_kernel
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions
+
+_log = logging.getLogger(__name__)
 
 # All backends of the language map to the one runtime there is.
 _BACKENDS = frozenset({"auto", "tvm_ffi", "nvrtc", "cython", "torch"})
@@ -76,15 +77,43 @@ def compile(
     return compile_kernel(func, options)
 
 
-def par_compile(funcs: Sequence[Any], *, num_workers: int | None = None, **options: Any) -> list[JITKernel]:
-    """The kernels of several functions, compiled side by side. Options as in `compile`."""
+def par_compile(
+    funcs: Iterable[Any],
+    out_idx: int | Sequence[int] | None = None,
+    execution_backend: str | None = None,
+    target: Any = None,
+    target_host: Any = None,
+    verbose: bool | None = None,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: str | Sequence[str] | None = None,
+    num_workers: int | None = None,
+    ignore_error: bool = False,
+) -> list[JITKernel | None]:
+    """The kernels of several functions, compiled side by side. Options as in `compile`.
+
+    ignore_error: None in the place of a kernel that does not compile, with a warning in the log.
+    """
+
+    def one(func: Any) -> JITKernel | None:
+        try:
+            return compile(
+                func,
+                out_idx,
+                execution_backend,
+                target,
+                target_host,
+                verbose,
+                pass_configs,
+                compile_flags,
+            )
+        except Exception as error:
+            if not ignore_error:
+                raise
+            _log.warning("passed over a kernel that does not compile: %s", error)
+            return None
+
     with ThreadPoolExecutor(num_workers) as pool:
-        return list(pool.map(lambda func: compile(func, **options), funcs))
-
-
-def lower(func: Any, target: Any = "auto", **options: Any) -> Any:
-    """The artifact (source, plan, binary) of a function under `@T.prim_func`."""
-    return compile(func, target=target, **options).artifact
+        return list(pool.map(one, funcs))
 
 
 def check_backend(name: str | None) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tvm import tirx as X
@@ -29,6 +30,8 @@ from tilelang.language.functions import PrimFunc
 from tilelang.language.surroundings import keep_surroundings
 from tilelang.language.values import OutsideKernelError
 from tilelang.runtime.tensors import is_torch, view
+
+_log = logging.getLogger(__name__)
 
 
 class JITFunction:
@@ -75,20 +78,23 @@ class JITFunction:
         return self.compile(*args, **kwargs).get_kernel_source()
 
     def par_compile(
-        self, configs: Sequence[Any], num_workers: int | None = None, ignore_error: bool = False
+        self, configs: Iterable[Any], num_workers: int | None = None, ignore_error: bool = False
     ) -> list[JITKernel | None]:
         """The kernels of several configurations (mappings of keywords, or tuples of arguments), compiled side
         by side.
+
+        ignore_error: None in the place of one that does not compile, with a warning in the log.
         """
         from concurrent.futures import ThreadPoolExecutor
 
         def one(config: Any) -> JITKernel | None:
             try:
                 return self.compile(**config) if isinstance(config, Mapping) else self.compile(*config)
-            except ValueError:
-                if ignore_error:
-                    return None
-                raise
+            except Exception as error:
+                if not ignore_error:
+                    raise
+                _log.warning("passed over a configuration that does not compile: %s", error)
+                return None
 
         with ThreadPoolExecutor(num_workers) as pool:
             return list(pool.map(one, configs))

@@ -74,12 +74,17 @@ class CompileOptions:
         )
 
     def resolved(self) -> CompileOptions:
-        """The same with a target: TILELANG_DEFAULT_TARGET, else the GPU that torch sees, else the CPU."""
+        """The same with a target: that of `with tvm.target.Target(...)` around the call,
+        TILELANG_DEFAULT_TARGET, else the GPU that torch sees, else the CPU.
+        """
         return self if self.target is not None else replace(self, target=default_target())
 
 
 def default_target() -> Target:
     """The target of a kernel that names none."""
+    around = _target_around()
+    if around is not None:
+        return parse_target(around)
     named = os.environ.get("TILELANG_DEFAULT_TARGET", "auto")
     if named != "auto":
         return parse_target(named)
@@ -93,10 +98,17 @@ def default_target() -> Target:
     return parse_target("cpu")
 
 
-def default_target_stamp() -> tuple[str | None, int | None]:
+def _target_around() -> Any:
+    """The target of the innermost `with tvm.target.Target(...)`, or None."""
+    target = sys.modules.get("tvm.target")
+    return target.Target.current(allow_none=True) if target is not None else None
+
+
+def default_target_stamp() -> tuple[Any, ...]:
     """Changes whenever `default_target` could: a call asks it each time, where asking for the target itself
     would cost more than the launch.
     """
     torch = sys.modules.get("torch")
     device = torch.cuda.current_device() if torch is not None and torch.cuda.is_initialized() else None
-    return os.environ.get("TILELANG_DEFAULT_TARGET"), device
+    around = _target_around()
+    return os.environ.get("TILELANG_DEFAULT_TARGET"), device, None if around is None else str(around)

@@ -48,20 +48,28 @@ def inputs_for(
     device = {"cuda": "cuda", "hip": "cuda", "metal": "mps", "cpu": "cpu"}[plan.kind]
     generator = torch.Generator().manual_seed(seed)
     inputs = (p for i, p in enumerate(plan.params) if i not in plan.outputs)
-    return [_input(p, supply, sizes, generator, device) for p in inputs]
+    return [input_for(p, supply, sizes, generator, device) for p in inputs]
 
 
-def _input(
+def input_for(
     param: TensorParam | ScalarParam,
-    supply: TensorSupplyType,
-    sizes: Mapping[str, int],
-    generator: Any,
-    device: str,
+    supply: TensorSupplyType = TensorSupplyType.Auto,
+    sizes: Mapping[str, int] | None = None,
+    generator: Any = None,
+    device: str | None = None,
 ) -> Any:
+    """A tensor for one parameter, and 1 for a scalar.
+
+    generator: torch's, on the CPU; None uses its global one. device: default the GPU, if there is one.
+    Raises ValueError for a size that `sizes` lacks.
+    """
     if isinstance(param, ScalarParam):
         return 1
     import torch
 
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    sizes = sizes or {}
     shape = [compile_size(s).evaluate(sizes) for s in param.shape]
     dtype = torch_dtype(param.dtype)
     values = _fill(torch, shape, dtype, supply, generator)

@@ -1,0 +1,142 @@
+"""Ways to a kernel besides the decorator: `lower`, `par_compile`, targets around a call, edited sources."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+import tvm
+
+import tilelang
+import tilelang.language as T
+from tilelang.jit.postprocess import unregister_postproc
+
+
+@T.prim_func
+def double(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+    with T.Kernel(1, threads=64):
+        for i in T.Parallel(64):
+            B[i] = A[i] * 2.0
+
+
+@T.prim_func
+def wrong(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+    with T.Kernel(1, threads=64):
+        T.copy(A[0:32], B[0:96])
+        for i in T.Parallel(64):
+            B[i + 64] = A[i]
+
+
+@tilelang.jit(out_idx=-1)
+def scale(N, block=64):
+    @T.prim_func
+    def kernel(A: T.Tensor((N,), "float32"), B: T.Tensor((N,), "float32")):
+        with T.Kernel(T.ceildiv(N, block), threads=64) as bx:
+            for i in T.Parallel(block):
+                B[bx * block + i] = A[bx * block + i] * 2.0
+
+    return kernel
+
+
+@pytest.fixture
+def edits():
+    yield
+    unregister_postproc("cuda")
+
+
+def test_lower_shows_source_and_parameters():
+    artifact = tilelang.lower(double, target="hip:gfx942")
+    assert "__global__" in artifact.kernel_source and artifact.target == "hip:gfx942"
+    assert [p.name for p in artifact.params] == ["A", "B"]
+    on_cpu = tilelang.lower(double, target="cpu")
+    a, b = torch.randn(64), torch.empty(64)
+    on_cpu.rt_mod(a, b)
+    torch.testing.assert_close(b, a * 2)
+
+
+def test_the_target_around_a_call_is_the_default():
+    with tvm.target.Target("metal"):
+        assert tilelang.lower(double).target.startswith("metal")
+    assert tilelang.lower(double).target.startswith("cpu")
+
+
+def test_par_compile_of_functions_and_of_configurations():
+    kernels = tilelang.par_compile([double, double], target="cpu", out_idx=-1, num_workers=2)
+    a = torch.randn(64)
+    for kernel in kernels:
+        torch.testing.assert_close(kernel(a), a * 2)
+    both = scale.par_compile([{"N": 64, "block": 32}, (100, 16)])
+    assert [k.params[0].shape for k in both] == [(64,), (100,)]
+
+
+def test_par_compile_raises_or_passes_over_what_does_not_compile(caplog):
+    with pytest.raises(ValueError, match="past"):
+        tilelang.par_compile([double, wrong], target="cpu")
+    with caplog.at_level(logging.WARNING, "tilelang"):
+        good, bad = tilelang.par_compile([double, wrong], target="cpu", ignore_error=True)
+    assert good is not None and bad is None
+    assert "passed over a kernel" in caplog.text
+
+
+def test_the_generated_source_can_be_edited(edits):
+    def comment(source, target):
+        assert target.kind == "cuda"
+        return "// edited\n" + source
+
+    tilelang.register_cuda_postproc(comment)
+    with pytest.raises(ValueError, match="registered already"):
+        tilelang.register_cuda_postproc(comment, override=False)
+    pytest.importorskip("tilelang.targets.cuda.toolchain")
+    from tilelang.targets.cuda import toolchain
+
+    if toolchain.nvrtc() is None and toolchain.nvcc() is None:
+        pytest.skip("no CUDA compiler is installed")
+    assert tilelang.lower(double, target="cuda:sm_80").kernel_source.startswith("// edited\n")
+    tilelang.register_cuda_postproc(lambda source, target: None)
+    with pytest.raises(TypeError, match="returned NoneType; expected the source"):
+        tilelang.lower(double, target="cuda:sm_80")
+
+
+def test_a_pass_configuration_without_effect_is_mentioned(caplog):
+    with caplog.at_level(logging.INFO, "tilelang"):
+        tilelang.compile(double, target="cpu", pass_configs={"tl.enable_fast_maths": True})
+        tilelang.compile(
+            double, target="cpu", pass_configs={tilelang.PassConfigKey.TL_DISABLE_WARP_SPECIALIZED: True}
+        )
+        tilelang.compile(double, target="cpu", pass_configs={tilelang.PassConfigKey.TL_PASS_PROFILE: True})
+    assert (
+        "tl.enable_fast_maths is not known and has no effect; did you mean tl.enable_fast_math?"
+        in caplog.text
+    )
+    assert "tl.pass_profile has no effect" in caplog.text
+    assert "disable_warp_specialized" not in caplog.text
+
+
+def test_kernels_print_and_export_what_was_generated(tmp_path, capsys):
+    kernel = tilelang.compile(double, target="cpu")
+    kernel.print_source_code("both", file=tmp_path / "both.txt")
+    assert kernel.kernel_source in (tmp_path / "both.txt").read_text()
+    kernel.show_source("host")
+    assert "launch plan" in capsys.readouterr().out
+    kernel.export_library(tmp_path / "double.bin")
+    assert (tmp_path / "double.bin").stat().st_size
+    with pytest.raises(ValueError, match="write kernel, host or both"):
+        kernel.show_source("device")
+    with pytest.raises(ValueError, match="was not tuned"):
+        kernel.get_tuner_result()
+    kernel.run_once()
+
+
+def test_the_log_level_is_set_by_number_or_name():
+    logger = logging.getLogger("tilelang")
+    before = logger.level
+    try:
+        tilelang.set_log_level("warning")
+        assert logger.level == logging.WARNING
+        tilelang.set_log_level(logging.DEBUG)
+        assert logger.level == logging.DEBUG
+        with pytest.raises(ValueError, match="LOUD"):
+            tilelang.set_log_level("loud")
+    finally:
+        logger.setLevel(before)

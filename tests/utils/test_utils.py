@@ -1,0 +1,74 @@
+"""Helpers that tests of kernels use: marks, seeds, tolerant comparison, inputs, host arithmetic."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.testing
+from tilelang.runtime.plan import ScalarParam, TensorParam
+from tilelang.utils.tensor import (
+    TensorSupplyType,
+    fp8_remove_negative_zeros_,
+    get_tensor_supply,
+    is_float8_dtype,
+    torch_assert_close,
+)
+
+
+def test_a_share_of_mismatches_is_tolerated():
+    a = torch.zeros(1000)
+    b = a.clone()
+    b[3] = 1
+    assert torch_assert_close(a, b, max_mismatched_ratio=0.001)
+    b[4] = float("nan")
+    with pytest.raises(AssertionError, match=r"C and D differ in 2 of 1000 .* first at \(3,\): 0 and 1"):
+        torch_assert_close(a, b, max_mismatched_ratio=0.001, base_name="C", ref_name="D")
+
+
+def test_what_does_not_agree_is_named():
+    with pytest.raises(AssertionError, match=r"LHS has shape \(2,\), RHS \(3,\)"):
+        torch_assert_close(torch.zeros(2), torch.zeros(3))
+    with pytest.raises(AssertionError, match=r"dtype torch.float32, RHS torch.float16"):
+        torch_assert_close(torch.zeros(2), torch.zeros(2, dtype=torch.float16))
+    torch_assert_close(torch.zeros(2), torch.zeros(2, dtype=torch.float16), check_dtype=False)
+
+
+def test_inputs_by_distribution():
+    supply = get_tensor_supply(TensorSupplyType.One)
+    made = supply(TensorParam("A", "float16", (4, 8)))
+    assert made.dtype is torch.float16 and made.shape == (4, 8) and bool((made == 1).all())
+    assert supply(ScalarParam("n", "int32")) == 1
+
+
+def test_fp8_helpers():
+    assert is_float8_dtype(torch.float8_e4m3fn) and not is_float8_dtype(torch.float16)
+    tensor = torch.tensor([-0.0, 1.0]).to(torch.float8_e4m3fn)
+    fp8_remove_negative_zeros_(tensor)
+    assert tensor.view(torch.uint8).tolist() == [0, 0x38]
+
+
+def test_host_arithmetic():
+    assert [tilelang.cdiv(n, 4) for n in (0, 1, 4, 5)] == [0, 1, 1, 2]
+    assert [tilelang.next_power_of_2(n) for n in (0, 1, 2, 3, 64, 65)] == [1, 1, 2, 4, 64, 128]
+
+
+def test_seeds_repeat():
+    tilelang.testing.set_random_seed(1)
+    first = torch.randn(3)
+    tilelang.testing.set_random_seed(1)
+    assert torch.equal(first, torch.randn(3))
+
+
+def test_marks_skip_where_there_is_no_device():
+    def test():
+        pass
+
+    def other():
+        pass
+
+    marked = tilelang.testing.requires_cuda_compute_version_ge(99)(test)
+    (mark,) = marked.pytestmark
+    assert mark.args == (True,) and "ge 99.0" in mark.kwargs["reason"]
+    assert tilelang.testing.requires_package("torch")(other).pytestmark[0].args == (False,)

@@ -1,0 +1,75 @@
+"""Functions of the author's that edit the generated source before it is compiled: `register_cuda_postproc`.
+
+Process-wide, as the functions that register. What an edit makes is not kept in the disk cache: the key cannot
+tell what the function does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from tilelang.arch.target import Target
+from tilelang.facts.reports import GeneratedSource
+
+Postprocess = Callable[[str, Target], str]
+
+_REGISTERED: dict[str, Postprocess] = {}  # of the process; by kind of target
+
+
+def register_cuda_postproc(func: Postprocess, override: bool = True) -> Postprocess:
+    """From now on, CUDA sources are what `func(source, target)` returns. Works as a decorator.
+
+    Raises ValueError if one is registered and `override` is False.
+    """
+    return _register("cuda", func, override)
+
+
+def register_hip_postproc(func: Postprocess, override: bool = True) -> Postprocess:
+    """As `register_cuda_postproc`, for HIP."""
+    return _register("hip", func, override)
+
+
+def register_c_postproc(func: Postprocess, override: bool = True) -> Postprocess:
+    """Raises ValueError: the CPU target compiles through LLVM and has no C source."""
+    raise ValueError(
+        "register_c_postproc has nothing to edit: the CPU target compiles through LLVM, without C source"
+    )
+
+
+def unregister_postproc(kind: str) -> None:
+    """Forget the function registered for `cuda` or `hip`."""
+    _REGISTERED.pop(kind, None)
+
+
+def has_postprocess(target: Target) -> bool:
+    """Whether sources for `target` are edited."""
+    return target.kind in _REGISTERED
+
+
+def edited(source: GeneratedSource, target: Target) -> GeneratedSource:
+    """`source` as the registered function leaves it; the line map holds for what stays in its line.
+
+    Raises TypeError if the function returns no text.
+    """
+    function = _REGISTERED.get(target.kind)
+    if function is None:
+        return source
+    text = function(source.text, target)
+    if not isinstance(text, str):
+        raise TypeError(
+            f"the {target.kind} postproc function returned {type(text).__name__}; expected the source as str"
+        )
+    before, after = source.text.splitlines(), text.splitlines()
+    lines = tuple(
+        number if i < len(before) and i < len(after) and before[i] == after[i] else 0
+        for i, number in enumerate((*source.line_map, *[0] * len(after))[: len(after)])
+    )
+    return dataclasses.replace(source, text=text, line_map=lines)
+
+
+def _register(kind: str, func: Postprocess, override: bool) -> Postprocess:
+    if kind in _REGISTERED and not override:
+        raise ValueError(f"a {kind} postproc function is registered already: pass override=True")
+    _REGISTERED[kind] = func
+    return func

@@ -1,0 +1,168 @@
+"""Marks and helpers for tests of kernels with pytest: what a test requires, seeds, comparisons."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import inspect
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tilelang.utils.tensor import torch_assert_close
+
+__all__ = [
+    "main",
+    "requires_cdna",
+    "requires_cuda",
+    "requires_cuda_compute_version",
+    "requires_cuda_compute_version_eq",
+    "requires_cuda_compute_version_ge",
+    "requires_cuda_compute_version_gt",
+    "requires_cuda_compute_version_le",
+    "requires_cuda_compute_version_lt",
+    "requires_cuda_or_cdna",
+    "requires_gfx950",
+    "requires_llvm",
+    "requires_metal",
+    "requires_package",
+    "requires_rocm",
+    "set_random_seed",
+    "torch_assert_close",
+]
+
+Test = Callable[..., Any]
+_COMPARE = {
+    "ge": operator.ge,
+    "gt": operator.gt,
+    "le": operator.le,
+    "lt": operator.lt,
+    "eq": operator.eq,
+}
+
+
+def main() -> None:
+    """Run the tests of the calling file; `tilelang.testing.main()` stands at its end under `__main__`."""
+    caller = inspect.stack()[1].filename
+    sys.exit(pytest.main([caller, *sys.argv[1:]]))
+
+
+def set_random_seed(seed: int = 42) -> None:
+    """Seed Python's, numpy's and torch's generators, those of the GPU included."""
+    import random
+
+    import numpy as np
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def requires_cuda(function: Test) -> Test:
+    """Skip a test where there is no NVIDIA GPU."""
+    return pytest.mark.skipif(not _has("cuda"), reason="needs an NVIDIA GPU")(function)
+
+
+def requires_rocm(function: Test) -> Test:
+    """Skip a test where there is no AMD GPU."""
+    return pytest.mark.skipif(not _has("rocm"), reason="needs an AMD GPU")(function)
+
+
+def requires_metal(function: Test) -> Test:
+    """Skip a test where there is no Apple GPU."""
+    return pytest.mark.skipif(not _has("metal"), reason="needs an Apple GPU")(function)
+
+
+def requires_llvm(function: Test) -> Test:
+    """Mark a test that needs the CPU target: it is always there."""
+    return function
+
+
+def requires_cdna(function: Test) -> Test:
+    """Skip a test where there is no AMD data-centre GPU (gfx9)."""
+    return pytest.mark.skipif(not _architecture().startswith("gfx9"), reason="needs an AMD CDNA GPU")(
+        function
+    )
+
+
+def requires_gfx950(function: Test) -> Test:
+    """Skip a test where there is no AMD gfx950."""
+    return pytest.mark.skipif(not _architecture().startswith("gfx950"), reason="needs a gfx950")(function)
+
+
+def requires_cuda_or_cdna(function: Test) -> Test:
+    """Skip a test where there is neither an NVIDIA GPU nor an AMD CDNA one."""
+    there = _has("cuda") or _architecture().startswith("gfx9")
+    return pytest.mark.skipif(not there, reason="needs an NVIDIA or AMD CDNA GPU")(function)
+
+
+def requires_package(name: str) -> Callable[[Test], Test]:
+    """Skip a test where the package `name` is not installed."""
+    missing = importlib.util.find_spec(name) is None
+    return lambda function: pytest.mark.skipif(missing, reason=f"needs the package {name}")(function)
+
+
+def requires_cuda_compute_version(
+    major_version: int, minor_version: int = 0, mode: str = "ge"
+) -> Callable[[Test], Test]:
+    """Skip a test unless the GPU's compute capability is `ge`, `gt`, `le`, `lt` or `eq` this version."""
+    asked = (major_version, minor_version)
+    capability = _capability()
+    there = capability is not None and _COMPARE[mode](capability, asked)
+    reason = f"needs an NVIDIA GPU of compute capability {mode} {major_version}.{minor_version}"
+    return lambda function: pytest.mark.skipif(not there, reason=reason)(function)
+
+
+def requires_cuda_compute_version_ge(major_version: int, minor_version: int = 0) -> Callable[[Test], Test]:
+    """Skip a test below this compute capability."""
+    return requires_cuda_compute_version(major_version, minor_version, "ge")
+
+
+def requires_cuda_compute_version_gt(major_version: int, minor_version: int = 0) -> Callable[[Test], Test]:
+    """Skip a test at or below this compute capability."""
+    return requires_cuda_compute_version(major_version, minor_version, "gt")
+
+
+def requires_cuda_compute_version_le(major_version: int, minor_version: int = 0) -> Callable[[Test], Test]:
+    """Skip a test above this compute capability."""
+    return requires_cuda_compute_version(major_version, minor_version, "le")
+
+
+def requires_cuda_compute_version_lt(major_version: int, minor_version: int = 0) -> Callable[[Test], Test]:
+    """Skip a test at or above this compute capability."""
+    return requires_cuda_compute_version(major_version, minor_version, "lt")
+
+
+def requires_cuda_compute_version_eq(major_version: int, minor_version: int = 0) -> Callable[[Test], Test]:
+    """Skip a test on any other compute capability."""
+    return requires_cuda_compute_version(major_version, minor_version, "eq")
+
+
+@functools.cache
+def _has(kind: str) -> bool:
+    import torch
+
+    if kind == "metal":
+        return torch.backends.mps.is_available()
+    version = torch.version.cuda if kind == "cuda" else torch.version.hip
+    return version is not None and torch.cuda.is_available()
+
+
+@functools.cache
+def _capability() -> tuple[int, int] | None:
+    """The compute capability of torch's current NVIDIA GPU, if there is one."""
+    import torch
+
+    return torch.cuda.get_device_capability() if _has("cuda") else None
+
+
+@functools.cache
+def _architecture() -> str:
+    """The architecture name of an AMD GPU, such as gfx942; empty if there is none."""
+    import torch
+
+    return str(torch.cuda.get_device_properties(0).gcnArchName) if _has("rocm") else ""
