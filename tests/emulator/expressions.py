@@ -12,6 +12,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tests.emulator.memory import numpy_dtype
+from tilelang.arch.float_formats import FORMATS
 
 Load = Callable[[Any, Any, np.ndarray], np.ndarray]  # (buffer, index expression, mask) -> values
 Call = Callable[[Any, np.ndarray], Any]
@@ -135,8 +136,12 @@ class Expressions:
             )
 
     def _cast(self, value: Any, dtype: str) -> Any:
+        array = np.asarray(value)
+        narrow = FORMATS.get(dtype)
         with np.errstate(all="ignore"):
-            return np.asarray(value).astype(numpy_dtype(dtype))
+            if narrow is not None:  # saturated
+                array = np.clip(array.astype(np.float32), -narrow.largest, narrow.largest)
+            return array.astype(numpy_dtype(dtype))
 
     def _function(self, expr: Any, mask: np.ndarray) -> Any:
         name = str(expr.op.name)
@@ -145,6 +150,9 @@ class Expressions:
         name = name.partition(".")[2]
         if name == "if_then_else":
             return self._choice(*expr.args, mask)
+        if name == "reinterpret":
+            value = np.ascontiguousarray(self.value(expr.args[-1], mask))
+            return value.view(numpy_dtype(dtype_of(expr)))
         if name not in _FUNCTIONS:
             raise NotImplementedError(name)
         args = [self.value(a, mask) for a in expr.args]

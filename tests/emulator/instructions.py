@@ -21,6 +21,9 @@ OPERANDS = {
     "tf32": np.dtype(np.float32),
     "s8": np.dtype(np.int8),
     "u8": np.dtype(np.uint8),
+    "e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "f64": np.dtype(np.float64),
 }
 RESULTS = {"f32": np.dtype(np.float32), "f16": np.dtype(np.float16), "s32": np.dtype(np.int32)}
 

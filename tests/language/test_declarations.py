@@ -13,8 +13,10 @@ import pytest
 
 import tilelang.language as T
 from tilelang.arch.dtypes import DTYPES
+from tilelang.language.dtypes import DTYPE_ALIASES
 from tilelang.language.names import LANGUAGE, Entry, declared_name
 from tilelang.language.values import DynamicSize, OutsideKernelError, SizeExpression
+from tilelang.language.vector_dtypes import VECTOR_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = sorted(n for n in LANGUAGE if inspect.isfunction(getattr(T, n)))
@@ -105,7 +107,9 @@ def test_declared_name_finds_a_declaration_however_it_was_imported():
 
 
 def test_dtypes_are_those_of_the_table():
-    assert {n for n, e in LANGUAGE.items() if e.kind == "dtype"} == set(DTYPES)
+    named = {n for n, e in LANGUAGE.items() if e.kind == "dtype"}
+    assert named == {*DTYPES, *DTYPE_ALIASES, *VECTOR_NAMES}
+    assert {LANGUAGE[n].op for n in DTYPE_ALIASES} <= set(DTYPES)
 
 
 def test_tile_operations_name_files_of_ops():

@@ -7,8 +7,12 @@ import pytest
 
 import tilelang.language as T
 from tilelang.arch.dtypes import ALIASES, DTYPES, canonical_dtype, dtype_info
+from tilelang.language.vector_dtypes import VECTOR_NAMES
 
-TORCH_NAMES = sorted(set(DTYPES))
+# What torch and numpy have no dtype for, or store two elements of in a byte.
+PACKED = {"int4", "uint4", "float4_e2m1fn"}
+ONLY_HERE = {"float8_e3m4", "float8_e4m3b11fnuz", "float6_e2m3fn", "float6_e3m2fn"}
+TORCH_NAMES = sorted(set(DTYPES) - PACKED - ONLY_HERE)
 
 
 @pytest.mark.parametrize("name", sorted(DTYPES))
@@ -40,7 +44,7 @@ def test_torch_aliases():
     ]
 
 
-@pytest.mark.parametrize("name", sorted(set(DTYPES) - {"bfloat16"}))
+@pytest.mark.parametrize("name", sorted(n for n in DTYPES if hasattr(np, n)))
 def test_numpy_dtypes_and_scalar_types(name: str):
     dtype = np.dtype(name)
     assert canonical_dtype(dtype) == canonical_dtype(dtype.type) == name
@@ -60,10 +64,49 @@ def test_dtype_objects_compare_and_hash_like_their_names():
 
 @pytest.mark.parametrize(
     ("name", "bits", "n_bytes"),
-    [("bool", 1, 1), ("int8", 8, 1), ("float16", 16, 2), ("bfloat16", 16, 2), ("float64", 64, 8)],
+    [
+        ("bool", 1, 1),
+        ("int4", 4, 1),
+        ("int8", 8, 1),
+        ("float4_e2m1fn", 4, 1),
+        ("float8_e4m3fn", 8, 1),
+        ("float16", 16, 2),
+        ("bfloat16", 16, 2),
+        ("float64", 64, 8),
+    ],
 )
 def test_sizes(name: str, bits: int, n_bytes: int):
     assert (T.dtype(name).bits, T.dtype(name).bytes, T.dtype(name).lanes) == (bits, n_bytes, 1)
+
+
+@pytest.mark.parametrize("name", sorted(PACKED))
+def test_torch_packs_two_elements_of_four_bits(name: str):
+    torch = pytest.importorskip("torch")
+    found = {"int4": torch.int8, "uint4": torch.uint8, "float4_e2m1fn": torch.float4_e2m1fn_x2}
+    assert T.dtype(name).as_torch() is found[name]
+
+
+@pytest.mark.parametrize("name", sorted(ONLY_HERE))
+def test_what_torch_has_not_is_said(name: str):
+    pytest.importorskip("torch")
+    with pytest.raises(ValueError, match=f"torch has no dtype {name}"):
+        T.dtype(name).as_torch()
+
+
+def test_names_for_the_same_dtype():
+    assert (T.half, T.float, T.double) == (T.float16, T.float32, T.float64)
+    assert (T.short, T.int, T.long, T.uint) == (T.int16, T.int32, T.int64, T.uint32)
+    assert T.tfloat32 == T.float32 and T.float8_e4m3 == T.float8_e4m3fn
+    assert dtype_info("float4_e2m1fn_x2").name == "float4_e2m1fn"
+
+
+@pytest.mark.parametrize("name", VECTOR_NAMES)
+def test_vectors_of_dtypes(name: str):
+    vector, (_, _, lanes) = getattr(T, name), name.rpartition("x")
+    scalar = vector.with_lanes(1)
+    assert vector.lanes == int(lanes) and vector.bits == scalar.bits
+    assert vector.bytes == (scalar.bits * vector.lanes + 7) // 8 == vector.itemsize
+    assert scalar.with_lanes(int(lanes)) == vector
 
 
 def test_vector_dtypes_keep_their_lanes():
@@ -81,9 +124,9 @@ def test_kinds():
     [
         ("flaot16", "did you mean 'float16'"),
         ("floot32", "did you mean 'float32'"),
-        ("float8_e4m3fn", "dtype 'float8_e4m3fn' is not supported"),
-        ("int4", "dtype 'int4' is not supported"),
-        ("nonsense", "known are bool, int8"),
+        ("float8_e2m5", "dtype 'float8_e2m5' is not supported"),
+        ("int2", "dtype 'int2' is not supported"),
+        ("nonsense", "known are bool, int4, int8"),
         (128, "unknown dtype '128'"),
         ("", "unknown dtype ''"),
     ],

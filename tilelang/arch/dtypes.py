@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tilelang.arch.float_formats import FORMATS
+
 Kind = Literal["bool", "int", "uint", "float"]
 
 
@@ -21,8 +23,9 @@ class DTypeInfo:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the whole value in memory; a bool takes one."""
-        return (max(self.bits, 8) * self.lanes + 7) // 8
+        """Bytes of the whole value in memory; a bool takes one, and so does half a byte on its own."""
+        bits = 8 if self.kind == "bool" else self.bits
+        return (bits * self.lanes + 7) // 8
 
     @property
     def is_float(self) -> bool:
@@ -36,12 +39,13 @@ class DTypeInfo:
 
 _SCALARS: tuple[DTypeInfo, ...] = (
     DTypeInfo("bool", "bool", 1),
-    *(DTypeInfo(f"int{bits}", "int", bits) for bits in (8, 16, 32, 64)),
-    *(DTypeInfo(f"uint{bits}", "uint", bits) for bits in (8, 16, 32, 64)),
+    *(DTypeInfo(f"int{bits}", "int", bits) for bits in (4, 8, 16, 32, 64)),
+    *(DTypeInfo(f"uint{bits}", "uint", bits) for bits in (4, 8, 16, 32, 64)),
     DTypeInfo("float16", "float", 16),
     DTypeInfo("bfloat16", "float", 16),
     DTypeInfo("float32", "float", 32),
     DTypeInfo("float64", "float", 64),
+    *(DTypeInfo(f.name, "float", f.bits) for f in FORMATS.values()),
 )
 DTYPES: dict[str, DTypeInfo] = {d.name: d for d in _SCALARS}
 
@@ -62,10 +66,21 @@ ALIASES: dict[str, str] = {
     "bf16": "bfloat16",
     "fp32": "float32",
     "fp64": "float64",
+    # On tensor cores a float32 tile is multiplied as TF32; memory holds the same 32 bits.
+    "tfloat32": "float32",
+    "tf32": "float32",
+    # torch has one e4m3, the "fn" form, which is also what NVIDIA's instructions call e4m3.
+    "float8_e4m3": "float8_e4m3fn",
+    "e4m3_float8": "float8_e4m3fn",
+    "e5m2_float8": "float8_e5m2",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "float8_e8m0": "float8_e8m0fnu",
+    "float4_e2m1": "float4_e2m1fn",
 }
 
 # Names the language has and this compiler does not lower: a refusal must not call them misspelt.
-_NOT_SUPPORTED = re.compile(r"(tfloat32|tf32|u?int4|float(8|6|4)_\w+|e\d+m\d+\w*|fp(8|6|4)(_\w+)?)")
+_NOT_SUPPORTED = re.compile(r"(float(8|6|4)(_\w+)?|e\d+m\d+\w*|fp(8|6|4)(_\w+)?|u?int[12])")
 
 # A Python type as a dtype means what an unsuffixed literal of it means in a kernel.
 _PYTHON_TYPES: dict[type, str] = {bool: "bool", int: "int32", float: "float32"}
@@ -103,7 +118,11 @@ def _text(spelling: Any) -> str:
 
 def _split_lanes(text: str) -> tuple[str, int]:
     match = re.fullmatch(r"(\w*?[a-z_]\w*?)x([1-9]\d*)", text)
-    return (match.group(1), int(match.group(2))) if match else (text, 1)
+    # torch names its packed dtype after what one byte holds; an element of it is half a byte.
+    packed = text == "float4_e2m1fn_x2"
+    if match is None or packed:
+        return ("float4_e2m1fn" if packed else text), 1
+    return match.group(1), int(match.group(2))
 
 
 def _unknown(text: str, base: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm import tirx as X
 
 # Vector dtypes and narrow floats, of which there are hundreds.
-_PREFIXES = ("float8_", "float6_", "float4_", "call_", "tvm_", "ptx_", "tcgen05_", "wgmma_", "mma_")
+_PREFIXES = ("float4_", "call_", "tvm_", "ptx_", "tcgen05_", "wgmma_", "mma_")
 
 
 def is_not_supported(name: str) -> bool:
@@ -185,18 +185,12 @@ NOT_SUPPORTED_NAMES: frozenset[str] = frozenset(
         "rng_init",
         "rng_rand",
         "rng_rand_float",
-        "int4",
-        "uint4",
-        "tfloat32",
         "evaluate",
         "block_attr",
         "likely",
         "all",
         "any",
         "macro_ref",
-        "float16x2",
-        "float32x2",
-        "float32x4",
         "handle",
         "Var",
     ]

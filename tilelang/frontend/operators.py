@@ -18,6 +18,7 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.arch.float_formats import float_format
 from tilelang.frontend.dtypes import bits, is_float, promote
 from tilelang.frontend.scalars import dtype_of_expr
 from tilelang.ir.values import Buffer, Unknown
@@ -69,9 +70,14 @@ _COMPARE = {ast.Eq: X.EQ, ast.NotEq: X.NE, ast.Lt: X.LT, ast.LtE: X.LE, ast.Gt: 
 
 
 def constant(value: bool | int | float, dtype: str) -> Any:
-    """A number in a dtype: integers wrap around, floats beyond its range are infinite."""
+    """A number in a dtype: integers wrap around, floats beyond its range are infinite.
+
+    In floats of 8 bits and fewer, which are saturated, they become the largest number.
+    """
     if dtype == "bool":
         return X.const(bool(value), dtype)
+    if (narrow := float_format(dtype)) is not None:
+        return X.const(narrow.nearest(float(value)), dtype)
     if is_float(dtype):
         largest = _LARGEST.get(dtype, math.inf)
         number = float(value)
@@ -107,6 +113,8 @@ def representable(value: Any, buffer: Buffer) -> Any:
     dtype = buffer.dtype
     if not isinstance(value, int | float) or isinstance(value, bool) or isinstance(dtype, Unknown):
         return value
+    if float_format(dtype) is not None:
+        return constant(value, dtype)
     if is_float(dtype):
         return value if not abs(value) > _LARGEST.get(dtype, math.inf) else constant(value, dtype)
     if isinstance(value, int) and (dtype == "bool" or fits(value, dtype)):
@@ -254,8 +262,6 @@ def compare(kind: type[ast.cmpop], a: Any, b: Any) -> Any:
         if isinstance(v, Unknown):
             return v
     if kind not in _COMPARE or not (isinstance(a, ir.Expr) or isinstance(b, ir.Expr)):
-        if kind in (ast.In, ast.NotIn) and isinstance(a, ir.Expr):
-            return contains(kind, a, b)
         return PYTHON_COMPARE[kind](a, b)
     for v in (a, b):
         if not isinstance(v, ir.Expr | bool | int | float):
@@ -268,14 +274,6 @@ def compare(kind: type[ast.cmpop], a: Any, b: Any) -> Any:
     if a.same_as(b) and isinstance(a, ir.Var):
         return kind in (ast.Eq, ast.LtE, ast.GtE)
     return _COMPARE[kind](a, b)
-
-
-def contains(kind: type[ast.cmpop], a: Any, items: Any) -> Any:
-    """`x in (1, 2)` on a traced x: equal to one of them."""
-    result: Any = False
-    for item in items:
-        result = disjunction(result, compare(ast.Eq, a, item))
-    return negate(result) if kind is ast.NotIn else result
 
 
 def conjunction(a: Any, b: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.arch.dtypes import DTYPES, canonical_dtype, dtype_info
+from tilelang.arch.dtypes import canonical_dtype, dtype_info
 from tilelang.language.values import OutsideKernelError, Scalar
 
 
@@ -31,15 +31,29 @@ class DType(str):
         return dtype_info(str(self)).bytes
 
     @property
+    def itemsize(self) -> int:
+        """Bytes in memory, as numpy and torch call it."""
+        return self.bytes
+
+    @property
     def lanes(self) -> int:
         """Elements of a vector dtype, 1 for a scalar."""
         return dtype_info(str(self)).lanes
 
+    def with_lanes(self, lanes: int) -> DType:
+        """The dtype of a vector of `lanes` such elements."""
+        base = str(self) if self.lanes == 1 else str(self).rpartition("x")[0]
+        return DType(base if lanes == 1 else f"{base}x{lanes}")
+
     def as_torch(self) -> Any:
-        """The torch dtype. Raises ImportError without torch, ValueError where torch has no such dtype."""
+        """The torch dtype that tensors of it have; two 4-bit elements share a byte of torch's.
+
+        Raises ImportError without torch, ValueError where torch has no such dtype.
+        """
         import torch
 
-        found = getattr(torch, str(self), None)
+        name = str(self) if self.lanes == 1 else str(self).rpartition("x")[0]
+        found = getattr(torch, _IN_TORCH.get(name, name), None)
         if not isinstance(found, torch.dtype):
             raise ValueError(f"torch has no dtype {self}")
         return found
@@ -67,10 +81,15 @@ class DType(str):
         return f"T.{str.__str__(self)}"
 
 
+# What torch stores tensors as, where it has no name for the dtype itself.
+_IN_TORCH = {"int4": "int8", "uint4": "uint8", "float4_e2m1fn": "float4_e2m1fn_x2"}
+
 # Read inside kernels and at module level alike: strings, T dtypes, torch and numpy dtypes.
 DTypeLike = Any
 
 bool_ = DType("bool")
+int4 = DType("int4")
+uint4 = DType("uint4")
 int8 = DType("int8")
 int16 = DType("int16")
 int32 = DType("int32")
@@ -83,5 +102,26 @@ float16 = DType("float16")
 bfloat16 = DType("bfloat16")
 float32 = DType("float32")
 float64 = DType("float64")
+float8_e3m4 = DType("float8_e3m4")
+float8_e4m3b11fnuz = DType("float8_e4m3b11fnuz")
+float8_e4m3fn = DType("float8_e4m3fn")
+float8_e4m3fnuz = DType("float8_e4m3fnuz")
+float8_e5m2 = DType("float8_e5m2")
+float8_e5m2fnuz = DType("float8_e5m2fnuz")
+float8_e8m0fnu = DType("float8_e8m0fnu")
+float6_e2m3fn = DType("float6_e2m3fn")
+float6_e3m2fn = DType("float6_e3m2fn")
+float4_e2m1fn = DType("float4_e2m1fn")
 
-DTYPE_NAMES: tuple[str, ...] = tuple(DTYPES)
+# Other names of the same dtypes. TF32 is a way to multiply float32 tiles; memory holds float32.
+half = float16
+double = float64
+float_ = float32
+short = int16
+int_ = int32
+uint = uint32
+long = int64
+tfloat32 = float32
+float8_e4m3 = float8_e4m3fn
+
+DTYPE_ALIASES = ("half", "double", "float", "short", "int", "uint", "long", "tfloat32", "float8_e4m3")

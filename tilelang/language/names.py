@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import tilelang.language as declarations
 from tilelang.arch.dtypes import DTYPES
+from tilelang.language.dtypes import DTYPE_ALIASES
+from tilelang.language.vector_dtypes import VECTOR_NAMES
 
 EntryKind = Literal["tile_op", "frame", "alloc", "tensor", "expr", "dtype", "annotation", "sync", "meta"]
 
@@ -107,7 +109,22 @@ _EXPRESSIONS = _entries(
     "cast": Entry("expr", "cast", unsupported=frozenset({"round", "sat"})),
 }
 
-_DTYPES = {name: Entry("dtype", name) for name in DTYPES}
+# Aliases first: an object that has several names is called by its last one.
+_DTYPES = {
+    name: Entry("dtype", str(getattr(declarations, name)))
+    for name in (*DTYPE_ALIASES, *DTYPES, *VECTOR_NAMES)
+}
+
+_THREADS = _entries(
+    "thread",
+    "get_thread_binding get_thread_bindings get_thread_extent get_thread_extents "
+    "get_block_binding get_block_bindings get_block_extent get_block_extents "
+    "get_lane_idx get_warp_idx get_warp_idx_sync get_warp_group_idx shuffle_elect "
+    "shfl_sync shfl_xor shfl_up shfl_down any_sync all_sync ballot_sync ballot activemask "
+    "match_any_sync match_all_sync syncthreads_count syncthreads_and syncthreads_or "
+    "warp_reduce_sum warp_reduce_max warp_reduce_min warp_reduce_bitand warp_reduce_bitor "
+    "sync_threads sync_warp sync_grid named_barrier_arrive",
+)
 
 LANGUAGE: Mapping[str, Entry] = MappingProxyType(
     {

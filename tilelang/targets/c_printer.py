@@ -18,6 +18,8 @@ import tvm_ffi
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.arch.float_formats import FORMATS
+from tilelang.targets.emit import narrow_floats
 from tilelang.targets.emit.dialect import Dialect, KernelHead
 from tilelang.targets.emit.expressions import TERNARY, EmitError, Expressions, Storage, paren
 from tilelang.targets.emit.names import Names, entry_name
@@ -153,6 +155,7 @@ class _KernelPrinter:
         lines += [f"#include <{name}>" for name in sorted(includes)]
         lines += d.prelude
         lines += [text for name, text in d.declarations.items() if name in e.used_types]
+        lines += [narrow_floats.declaration(name) for name in FORMATS if name in e.used_types]
         if lines:
             lines.append("")
         for helper in e.used_helpers.values():

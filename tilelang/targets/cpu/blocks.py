@@ -19,6 +19,7 @@ from tvm import tirx as X
 
 from tilelang.diagnostics.span import Span
 from tilelang.ir import tile_ops
+from tilelang.ir.evaluate import is_choice
 from tilelang.ir.simplify import simplify
 from tilelang.ir.spans import from_tvm
 from tilelang.ir.tile_ops import seq
@@ -28,9 +29,18 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
-from tilelang.targets.cpu.bfloat16 import CHOICE, legalise
+from tilelang.passes.walk import map_operands
 from tilelang.targets.cpu.exponential import NameValue
 from tilelang.targets.cpu.memory import Memory
+from tilelang.targets.cpu.narrow_floats import (
+    CHOICE,
+    ROUNDED,
+    has_narrow,
+    held_in,
+    is_narrow,
+    legalise,
+    rounded,
+)
 from tilelang.targets.cpu.nests import REGISTERS, index, parallel
 from tilelang.targets.cpu.ops.atomic import lower_atomic, lower_atomic_tile
 from tilelang.targets.cpu.ops.copy import lower_copy
@@ -72,6 +82,7 @@ class BlockLowering:
         self._vector_bytes = vector_bytes
         self._analyzer = sym.Analyzer()
         self._nest: _Nest | None = None
+        self._held: dict[int, ir.Var] = {}  # variable of a narrow dtype -> the one that holds its value
 
     def lower(self, stmt: Any) -> Any:
         """The lowered form of `stmt`."""
@@ -96,7 +107,7 @@ class BlockLowering:
                 if self._nest is not None:
                     self._nest.inner.append(stmt.var)
                 value, named = self._named(stmt.value, stmt.span)
-                return seq([*named, X.Bind(stmt.var, value, stmt.span)])
+                return seq([*named, X.Bind(self._variable(stmt.var), value, stmt.span)])
             case X.While():
                 return X.While(self._expr(stmt.condition), self.lower(stmt.body), stmt.span)
             case X.AttrStmt() if stmt.attr_key == "thread_extent":
@@ -194,14 +205,77 @@ class BlockLowering:
                 self._nest.inner.append(var)
             return var
 
+        if has_narrow(value) and _has_choice(value):
+            return self._stepwise(value, span, named), named
         # A part under a condition may not be evaluated before it.
         return self._expr(value, None if _has_choice(value) else name_value), named
+
+    def _stepwise(self, value: Any, span: Any, named: list[Any]) -> Any:
+        """`value` lowered, its choices as `if` statements added to `named`: conversions of narrow numbers use
+        values several times, and what is named inside a branch must be evaluated in that branch only.
+        """
+
+        def name_value(name: str, part: Any) -> Any:
+            var = X.Var(name, str(part.ty.dtype))
+            named.append(X.Bind(var, part, span))
+            if self._nest is not None:
+                self._nest.inner.append(var)
+            return var
+
+        def branch(target: ir.Var, part: Any) -> Any:
+            inner: list[Any] = []
+            result = self._stepwise(part, span, inner)
+            return seq([*inner, self._memory.store(target, [index(0)], result, span)])
+
+        if is_choice(value):
+            condition = self._stepwise(value.args[0], span, named)
+            chosen = X.decl_buffer((1,), held_in(str(value.ty.dtype)), "chosen", scope=REGISTERS)
+            self._memory.in_registers(chosen)
+            named.append(
+                X.IfThenElse(condition, branch(chosen, value.args[1]), branch(chosen, value.args[2]), span)
+            )
+            return self._memory.load(chosen, [index(0)])
+        if isinstance(value, X.And | X.Or):
+            first, right = self._stepwise(value.a, span, named), []
+            second = self._stepwise(value.b, span, right)
+            if not right:
+                return type(value)(first, second)
+            decided = X.decl_buffer((1,), "bool", "decided", scope=REGISTERS)
+            self._memory.in_registers(decided)
+            store = functools.partial(self._memory.store, decided, [index(0)], span=span)
+            more, done = seq([*right, store(second)]), store(X.const(isinstance(value, X.Or), "bool"))
+            both = isinstance(value, X.And)
+            named.append(X.IfThenElse(first, more if both else done, done if both else more, span))
+            return self._memory.load(decided, [index(0)])
+        if isinstance(value, ir.Var):
+            return self._held.get(value.__chandle__(), value)
+        node = map_operands(value, lambda part: self._stepwise(part, span, named))
+        if isinstance(node, ir.TensorLoad):
+            return self._load(node)
+        dtype = str(value.ty.dtype)
+        if isinstance(value, ROUNDED) and is_narrow(dtype):  # its operands are float32 by now
+            return rounded(node, dtype, name_value)
+        return legalise(node, name_value)
+
+    def _variable(self, var: ir.Var) -> ir.Var:
+        """What holds the value of a variable: another one if its dtype is narrow."""
+        dtype = str(var.ty.dtype)
+        if held_in(dtype) == dtype:
+            return var
+        return self._held.setdefault(var.__chandle__(), X.Var(str(var.name), held_in(dtype)))
 
     def _expr(self, value: Any, name_value: NameValue | None = None) -> Any:
         """`value` with flat, guarded loads."""
         if isinstance(value, X.IntImm):
-            return value
-        lowered = functools.partial(legalise, name_value=name_value)
+            return legalise(value, None)
+        if isinstance(value, ir.Var):
+            return self._held.get(value.__chandle__(), value)
+
+        def lowered(node: Any) -> Any:
+            if isinstance(node, ir.Var):
+                return self._held.get(node.__chandle__(), node)
+            return legalise(node, name_value)
+
         return tvm_ffi.structural_map(value, [(ir.TensorLoad, self._load), (ir.Expr, lowered)])
 
     def _load(self, load: ir.TensorLoad) -> Any:

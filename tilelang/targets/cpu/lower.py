@@ -23,9 +23,11 @@ from tilelang.arch.target import Target
 from tilelang.facts.reports import GeneratedSource
 from tilelang.ir.tile_ops import seq
 from tilelang.ir.values import as_int
+from tilelang.passes.widen_narrow import widen_narrow
 from tilelang.targets.cpu.blocks import BlockLowering
 from tilelang.targets.cpu.jumps import without_jumps
 from tilelang.targets.cpu.memory import Memory
+from tilelang.targets.cpu.narrow_floats import marked
 from tilelang.targets.cpu.ops.atomic import has_atomics
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan, size_expr
 from tilelang.targets.lowered import LoweredKernel
@@ -47,7 +49,8 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     first, last = X.Var("block_begin", "int32"), X.Var("block_end", "int32")
     # No block runs where an extent is 0; block numbers are divided by them all the same.
     blocks = BlockLowering(memory, tuple(1 if as_int(e) == 0 else e for e in grid))
-    body = blocks.lower(without_jumps(func.body))
+    tiles = widen_narrow(func)
+    body = blocks.lower(thread_loops(tiles.with_body(without_jumps(marked(tiles.body)))).body)
     loop = X.For(blocks.block, first, last - first, X.ForKind.SERIAL, body)
     stmts = _on_cpu(seq([*memory.declarations(), loop]))
     lowered = X.PrimFunc([*params, *sizes, *memory.pointers, first, last], stmts, span=func.span)

@@ -12,7 +12,16 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir.values import as_int
-from tilelang.targets.cpu.bfloat16 import is_bfloat16, narrowed, widened
+from tilelang.targets.cpu.exponential import NameValue
+from tilelang.targets.cpu.narrow_floats import (
+    is_narrow,
+    is_packed,
+    narrowed,
+    packed,
+    storage_dtype,
+    unpacked,
+    widened,
+)
 from tilelang.targets.cpu.nests import cast, plus
 
 ALIGNMENT = 64  # bytes; of every scratch pointer
@@ -46,8 +55,7 @@ class Memory:
         """Give a tile a scratch pointer of its own."""
         pointer, flat = self._pointer(str(buffer.name), buffer)
         self.pointers.append(pointer)
-        size = _product(buffer.shape)
-        self.bytes.append(size * item_bytes(storage_dtype(str(buffer.dtype))))
+        self.bytes.append(_cells(buffer) * item_bytes(storage_dtype(str(buffer.dtype))))
         self._add(buffer, flat)
 
     def scratch(self, dtype: str, shape: tuple[int, ...]) -> ir.Var:
@@ -63,14 +71,14 @@ class Memory:
         stack grow.
         """
         dtype = storage_dtype(str(buffer.dtype))
-        flat = X.decl_buffer((_product(buffer.shape),), dtype, str(buffer.name))
+        flat = X.decl_buffer((_cells(buffer),), dtype, str(buffer.name))
         self._add(buffer, flat)
         self._registers.append(X.AllocBuffer(flat))
 
     def view(self, buffer: ir.Var, base: ir.Var) -> Any:
         """Another shape over the storage of `base`; returns its declaration."""
         dtype = storage_dtype(str(buffer.dtype))
-        flat = X.decl_buffer((_product(buffer.shape),), dtype, str(buffer.name), data=self._flat[base].data)
+        flat = X.decl_buffer((_cells(buffer),), dtype, str(buffer.name), data=self._flat[base].data)
         self._add(buffer, flat)
         return X.DeclBuffer(flat, data=self._flat[base].data)
 
@@ -78,20 +86,34 @@ class Memory:
         """The statements that name the flat buffers behind the pointers and allocate the registers."""
         return [*self._declared, *self._registers]
 
-    def load(self, buffer: ir.Var, indices: Sequence[Any]) -> Any:
+    def load(self, buffer: ir.Var, indices: Sequence[Any], name_value: NameValue | None = None) -> Any:
         """The value of one element (or of a vector of them), unguarded."""
-        value = X.BufferLoad(self._flat[buffer], [self.offset(buffer, indices)])
-        if str(buffer.dtype) == "bool":
+        flat, offset, dtype = self._flat[buffer], self.offset(buffer, indices), str(buffer.dtype)
+        if is_packed(dtype):
+            return unpacked(X.BufferLoad(flat, [_half(offset)]), offset, dtype, name_value)
+        value = X.BufferLoad(flat, [offset])
+        if dtype == "bool":
             return cast(value, "bool")
-        return widened(value) if is_bfloat16(str(buffer.dtype)) else value
+        return widened(value, dtype, name_value) if is_narrow(dtype) else value
 
-    def store(self, buffer: ir.Var, indices: Sequence[Any], value: Any, span: Any) -> Any:
+    def store(
+        self,
+        buffer: ir.Var,
+        indices: Sequence[Any],
+        value: Any,
+        span: Any,
+        name_value: NameValue | None = None,
+    ) -> Any:
         """The store of one element (or of a vector of them), unguarded."""
-        if str(buffer.dtype) == "bool":
+        flat, offset, dtype = self._flat[buffer], self.offset(buffer, indices), str(buffer.dtype)
+        if is_packed(dtype):
+            byte = X.BufferLoad(flat, [_half(offset)])
+            return X.BufferStore(flat, packed(byte, offset, value, dtype, name_value), [_half(offset)], span)
+        if dtype == "bool":
             value = cast(value, "int8")
-        if is_bfloat16(str(buffer.dtype)):
-            value = narrowed(value)
-        return X.BufferStore(self._flat[buffer], value, [self.offset(buffer, indices)], span)
+        elif is_narrow(dtype):
+            value = narrowed(value, dtype, name_value)
+        return X.BufferStore(flat, value, [offset], span)
 
     def offset(self, buffer: ir.Var, indices: Sequence[Any]) -> Any:
         """The flat index; 64 bits wide where 32 may not reach the end of the tensor."""
@@ -114,7 +136,7 @@ class Memory:
     def _pointer(self, name: str, buffer: ir.Var) -> tuple[ir.Var, Any]:
         dtype = storage_dtype(str(buffer.dtype))
         pointer = X.Var(name, ir.PointerType(ir.PrimType(dtype)))
-        flat = X.decl_buffer((_product(buffer.shape),), dtype, name, data=pointer)
+        flat = X.decl_buffer((_cells(buffer),), dtype, name, data=pointer)
         self._declared.append(X.DeclBuffer(flat, data=pointer))
         return pointer, flat
 
@@ -131,9 +153,19 @@ class Memory:
         self._wide[buffer] = is_tensor and (size is None or size > _INT32_MAX or bool(buffer.strides))
 
 
-def storage_dtype(dtype: str) -> str:
-    """How an element is stored: booleans as bytes, bfloat16 as its bits, all others as they are."""
-    return {"bool": "int8", "bfloat16": "uint16"}.get(dtype, dtype)
+def _cells(buffer: ir.Var) -> Any:
+    """How many elements of the storage dtype a buffer takes."""
+    size = _product(buffer.shape)
+    if not is_packed(str(buffer.dtype)):
+        return size
+    return (size + 1) // 2 if isinstance(size, int) else X.floordiv(size + 1, X.const(2, size.ty.dtype))
+
+
+def _half(offset: Any) -> Any:
+    """The byte in which a packed element lies."""
+    dtype = str(offset.ty.dtype)
+    two = X.const(2, dtype.partition("x")[0])
+    return X.floordiv(offset, X.Broadcast(two, offset.lanes) if isinstance(offset, X.Ramp) else two)
 
 
 def item_bytes(dtype: str) -> int:

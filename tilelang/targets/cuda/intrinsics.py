@@ -124,6 +124,15 @@ INTRINSICS: Mapping[str, Intrinsic] = {
     "shuffle_xor": Intrinsic(inline="__shfl_xor_sync(0xffffffffu, {0}, {1})"),
     "shared_address": Intrinsic(
         """unsigned shared_address(const void* p) {
+    # NVRTC knows memcpy, but no __builtin_memcpy.
+    "bit_cast": Intrinsic(
+        """template <typename To, typename From> To bit_cast(From x) {
+  static_assert(sizeof(To) == sizeof(From), "");
+  To y;
+  memcpy(&y, &x, sizeof(To));
+  return y;
+}"""
+    ),
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }"""
     ),

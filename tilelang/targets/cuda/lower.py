@@ -19,6 +19,7 @@ from tilelang.passes.insert_sync import insert_sync
 from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.passes.plan_shared import plan_shared
 from tilelang.passes.swizzle_blocks import swizzle_blocks
+from tilelang.passes.widen_narrow import widen_narrow
 from tilelang.targets.c_printer import print_kernel
 from tilelang.targets.cuda.alignment import parameter_alignment
 from tilelang.targets.cuda.emit import CUDA, CUDA_FAST_MATH
@@ -51,6 +52,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
     Raises KernelError for a kernel that the target cannot run.
     """
+    func = widen_narrow(func)
     threads = math.prod(launch_extents(func)[1])
     pipelines = plan_pipelines(func, asynchronous=features(target).async_copies)
     tiles = guard_bounds(expand_elementwise(pipelines.func))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from tilelang.targets.emit import narrow_floats
 from tilelang.targets.emit.intrinsic import Intrinsic
 
 
@@ -68,6 +69,7 @@ class Dialect:
 
 
 COMMON_HELPERS: Mapping[str, Intrinsic] = {
+    **narrow_floats.HELPERS,
     "floordiv": Intrinsic(
         """template <typename T> T floordiv(T a, T b) {
   T q = a / b;

@@ -15,7 +15,8 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
-from tilelang.targets.emit import literals
+from tilelang.arch.float_formats import FORMATS
+from tilelang.targets.emit import literals, narrow_floats
 from tilelang.targets.emit.bounds import Bounds
 from tilelang.targets.emit.dialect import COMMON_HELPERS, Dialect
 from tilelang.targets.emit.intrinsic import Intrinsic
@@ -51,7 +52,7 @@ _ASSOCIATIVE = (X.Add, X.And, X.Or, X.BitwiseAnd, X.BitwiseOr, X.BitwiseXor)
 _WRAPPING = (X.Add, X.Sub, X.Mul, X.LShift)
 _FULL_INTS = ("int32", "int64")
 _NARROW_INTS = ("int8", "int16", "uint8", "uint16")
-SMALL_FLOATS = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+SMALL_FLOATS = ("float16", "bfloat16", *FORMATS)
 
 
 class EmitError(ValueError):
@@ -168,10 +169,17 @@ class Expressions:
     def type_name(self, dtype: str) -> str:
         """The C type of a dtype; remembers that it is used."""
         self.used_dtypes.add(dtype)
+        if self._is_soft(dtype):
+            self.used_types.add(dtype)
+            return dtype
         try:
             return self.dialect.types[dtype]
         except KeyError:
             raise EmitError(f"{self.dialect.name} has no type for {dtype}") from None
+
+    def _is_soft(self, dtype: str) -> bool:
+        """Whether a narrow float is a struct of its bits here, converted by helpers."""
+        return dtype in FORMATS and dtype not in self.dialect.types
 
     def pointer(self, dtype: str, scope: str, const: bool = False) -> str:
         """`const half*`, with the address space where the language has one."""
@@ -260,6 +268,8 @@ class Expressions:
 
     def _float(self, e: Any) -> Text:
         value, dtype = float(e.value), self.dtype(e)
+        if dtype in FORMATS and (self._is_soft(dtype) or not math.isfinite(value)):
+            return self._narrow_literal(dtype, value), ATOM
         if not math.isfinite(value):
             self.used_includes.update(self.dialect.constant_includes)
         if math.isnan(value):
@@ -272,6 +282,13 @@ class Expressions:
         if wrap:
             return f"{self.type_name(dtype)}({text})", ATOM
         return text, UNARY if text.startswith("-") else ATOM
+
+    def _narrow_literal(self, dtype: str, value: float) -> str:
+        name = self.type_name(dtype)
+        if self._is_soft(dtype):
+            return narrow_floats.literal(dtype, value)
+        self.helper("bit_cast")  # the constructors of the language's own types saturate
+        return f"bit_cast<{name}>((unsigned char)0x{FORMATS[dtype].encode(value):02x})"
 
     def _var(self, e: Any) -> Text:
         name = self.names.get(e.__chandle__())
@@ -364,6 +381,16 @@ class Expressions:
         text = self.text(e.value)
         if source == target:
             return text
+        if self._is_soft(source):
+            text = (f"{self.helper(narrow_floats.from_name(source)).function}({text[0]})", ATOM)
+            source = "float32"
+            if target == source:
+                return text
+        if self._is_soft(target):
+            if source != "float32":
+                text = self._convert(text[0], "float32", text[1])
+            self.type_name(target)
+            return f"{self.helper(narrow_floats.to_name(target)).function}({text[0]})", ATOM
         through_float = (target in SMALL_FLOATS and source not in ("float32", "float64")) or (
             source in SMALL_FLOATS and target != "float32"
         )

@@ -7,12 +7,13 @@ import math
 import ml_dtypes
 import numpy as np
 
+from tilelang.arch.float_formats import FORMATS
+
 _FLOATS: dict[str, type] = {
     "float16": np.float16,
     "bfloat16": ml_dtypes.bfloat16,
     "float32": np.float32,
-    "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
-    "float8_e5m2": ml_dtypes.float8_e5m2,
+    **{name: getattr(ml_dtypes, name) for name in FORMATS},
 }
 
 

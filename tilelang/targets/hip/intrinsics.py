@@ -8,8 +8,10 @@ Instinct MI200" and "MI300 Instruction Set Architecture" guides, chapter "Matrix
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tilelang.targets.emit.intrinsic import Intrinsic
+from tilelang.targets.emit.narrow_floats import HELPERS, to_name
 from tilelang.targets.hip.atomics import ATOMICS
 
 
@@ -28,6 +30,24 @@ def _mfma(
 
 
 INTRINSICS: Mapping[str, Intrinsic] = {
+def _in_hardware(dtype: str) -> Intrinsic:
+    """The helper that rounds a float to `dtype`, in hardware on gfx942 for its own 8-bit floats.
+
+    CDNA3 ISA guide, V_CVT_PK_FP8_F32; it does not saturate.
+    """
+    software = HELPERS[to_name(dtype)]
+    kind, largest = ("fp8", 240) if dtype == "float8_e4m3fnuz" else ("bf8", 57344)
+    head, _, body = (software.source or "").partition("\n")
+    text = f"""{head}
+#ifdef __gfx942__
+  float inside = x != x ? x : __builtin_amdgcn_fmed3f(x, -{largest}.0f, {largest}.0f);
+  return {dtype}{{(unsigned char)__builtin_amdgcn_cvt_pk_{kind}_f32(inside, inside, 0, false)}};
+#else
+{body.removesuffix("}")}#endif
+}}"""
+    return replace(software, source=text)
+
+
     **ATOMICS,
     "sync": Intrinsic(
         """void sync_threads() {
@@ -55,6 +75,7 @@ INTRINSICS: Mapping[str, Intrinsic] = {
     ),
     "maximum": Intrinsic("template <typename T> T maximum(T a, T b) {\n  return a > b ? a : b;\n}"),
     "minimum": Intrinsic("template <typename T> T minimum(T a, T b) {\n  return a < b ? a : b;\n}"),
+    **{to_name(dtype): _in_hardware(dtype) for dtype in ("float8_e4m3fnuz", "float8_e5m2fnuz")},
     # No device library is linked, so what LLVM cannot lower is written out.
     "power": Intrinsic(
         """float power(float x, float y) {

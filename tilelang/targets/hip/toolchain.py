@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tilelang.arch.target import Target
@@ -32,8 +33,11 @@ FLAGS = (
 _CANDIDATES = ("/opt/rocm/llvm/bin/clang", "amdclang", *(f"clang-{n}" for n in range(22, 16, -1)), "clang")
 
 
-def build(lowered: LoweredKernel) -> Artifact:
-    """Compile for the target's architecture. Raises ToolchainError that names the Python lines."""
+def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
+    """Compile for the target's architecture, with further `flags`.
+
+    Raises ToolchainError that names the Python lines.
+    """
     return Artifact(
         name=lowered.name,
         target=lowered.target.name,
@@ -41,16 +45,16 @@ def build(lowered: LoweredKernel) -> Artifact:
         source=lowered.source.text,
         language=lowered.source.language,
         line_map=lowered.source.line_map,
-        binary=compile_source(lowered.source, lowered.target),
+        binary=compile_source(lowered.source, lowered.target, flags),
         binary_format="hsaco",
     )
 
 
-def compile_source(source: GeneratedSource, target: Target) -> bytes:
+def compile_source(source: GeneratedSource, target: Target, flags: Sequence[str] = ()) -> bytes:
     """The code object (ELF) of `source`. Raises ToolchainError."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.o"
-        _clang(source, target, ("-c",), path)
+        _clang(source, target, ("-c", *flags), path)
         return path.read_bytes()
 
 
@@ -62,7 +66,7 @@ def assembly(source: GeneratedSource, target: Target) -> str:
         return path.read_text()
 
 
-def _clang(source: GeneratedSource, target: Target, kind: tuple[str, ...], output: Path) -> None:
+def _clang(source: GeneratedSource, target: Target, options: tuple[str, ...], output: Path) -> None:
     compiler = clang()
     if compiler is None:
         raise ToolchainError(
@@ -70,7 +74,7 @@ def _clang(source: GeneratedSource, target: Target, kind: tuple[str, ...], outpu
         )
     path = output.with_suffix(".hip")
     path.write_text(source.text)
-    command = [compiler, *FLAGS, f"--offload-arch={target.arch}", *kind, str(path), "-o", str(output)]
+    command = [compiler, *FLAGS, f"--offload-arch={target.arch}", *options, str(path), "-o", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise ToolchainError(_at_python_lines(source, done.stderr, f"{compiler} for {target.arch}"))

@@ -24,6 +24,7 @@ from tilelang.passes.insert_sync import insert_sync
 from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.passes.plan_shared import Arena, plan_shared
 from tilelang.passes.swizzle_blocks import swizzle_blocks
+from tilelang.passes.widen_narrow import widen_narrow
 from tilelang.targets.c_printer import print_kernel
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan
 from tilelang.targets.lowered import LoweredKernel
@@ -52,6 +53,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
     Raises KernelError for a kernel that the target cannot run.
     """
+    func = widen_narrow(func)
     tiles = guard_bounds(expand_elementwise(plan_pipelines(func, asynchronous=False).func))
     threads = math.prod(launch_extents(func)[1])
     placed = _place(tiles, threads, target, padded=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import tirx as X
 
+from tilelang.arch.float_formats import float_format
 from tilelang.ir.tile_ops import seq
 from tilelang.ir.values import as_int
 from tilelang.ops.reduce import Reduce
@@ -37,7 +38,12 @@ _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "bitor": lambda a, b: a | b,
     "bitxor": lambda a, b: a ^ b,
 }
-_WIDE = {"float16": "float32", "bfloat16": "float32"}
+
+
+def _wide(dtype: str) -> str:
+    """What partial results are kept in: float32 for floats of 16 bits and fewer."""
+    narrow = dtype in ("float16", "bfloat16") or float_format(dtype) is not None
+    return "float32" if narrow else dtype
 
 
 def lower_reduce(op: Reduce, partial: Callable[[str, tuple[int, ...]], Any]) -> Any:
@@ -52,7 +58,7 @@ def lower_reduce(op: Reduce, partial: Callable[[str, tuple[int, ...]], Any]) -> 
     if len(dst_dims) == len(extents):  # dst keeps the folded dimension with extent 1
         dst_dims = kept
     out_dtype = str(dst.source.dtype)
-    dtype = _WIDE.get(out_dtype, out_dtype)
+    dtype = _wide(out_dtype)
     combine, start = _COMBINE[op.kind], _identity(op.kind, dtype)
 
     def element(outer: list[Any], folded: Any) -> Any:
