@@ -122,8 +122,6 @@ INTRINSICS: Mapping[str, Intrinsic] = {
     # The value of the lane whose number differs in the bits of the mask (CUDA C++ Programming Guide, warp
     # shuffles).
     "shuffle_xor": Intrinsic(inline="__shfl_xor_sync(0xffffffffu, {0}, {1})"),
-    "shared_address": Intrinsic(
-        """unsigned shared_address(const void* p) {
     # NVRTC knows memcpy, but no __builtin_memcpy.
     "bit_cast": Intrinsic(
         """template <typename To, typename From> To bit_cast(From x) {
@@ -133,6 +131,8 @@ INTRINSICS: Mapping[str, Intrinsic] = {
   return y;
 }"""
     ),
+    "shared_address": Intrinsic(
+        """unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }"""
     ),

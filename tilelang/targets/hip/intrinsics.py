@@ -29,7 +29,6 @@ def _mfma(
     )
 
 
-INTRINSICS: Mapping[str, Intrinsic] = {
 def _in_hardware(dtype: str) -> Intrinsic:
     """The helper that rounds a float to `dtype`, in hardware on gfx942 for its own 8-bit floats.
 
@@ -48,6 +47,7 @@ def _in_hardware(dtype: str) -> Intrinsic:
     return replace(software, source=text)
 
 
+INTRINSICS: Mapping[str, Intrinsic] = {
     **ATOMICS,
     "sync": Intrinsic(
         """void sync_threads() {
@@ -73,9 +73,9 @@ def _in_hardware(dtype: str) -> Intrinsic:
 }""",
         requires=("lane_id",),
     ),
+    **{to_name(dtype): _in_hardware(dtype) for dtype in ("float8_e4m3fnuz", "float8_e5m2fnuz")},
     "maximum": Intrinsic("template <typename T> T maximum(T a, T b) {\n  return a > b ? a : b;\n}"),
     "minimum": Intrinsic("template <typename T> T minimum(T a, T b) {\n  return a < b ? a : b;\n}"),
-    **{to_name(dtype): _in_hardware(dtype) for dtype in ("float8_e4m3fnuz", "float8_e5m2fnuz")},
     # No device library is linked, so what LLVM cannot lower is written out.
     "power": Intrinsic(
         """float power(float x, float y) {

@@ -17,11 +17,11 @@ INTRINSICS: Mapping[str, Intrinsic] = {
     **ATOMICS,
     "sync": Intrinsic(inline="threadgroup_barrier(mem_flags::mem_threadgroup)"),
     "shuffle_xor": Intrinsic(inline="simd_shuffle_xor({0}, ushort({1}))"),
-    # Arguments that are matrices are passed as addresses, the one that is written first.
-    **{
     "bit_cast": Intrinsic(
         "template <typename To, typename From> To bit_cast(From x) {\n  return as_type<To>(x);\n}"
     ),
+    # Arguments that are matrices are passed as addresses, the one that is written first.
+    **{
         f"simdgroup_fill_{dtype}": Intrinsic(
             inline=f"*{{0}} = make_filled_simdgroup_matrix<{name}, 8, 8>({{1}})", includes=_MATRIX_HEADERS
         )
