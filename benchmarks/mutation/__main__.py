@@ -8,6 +8,7 @@ really wrong is found without the rules, see `truth.py`.
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 import time
@@ -17,23 +18,22 @@ from pathlib import Path
 from benchmarks.mutation import report
 from benchmarks.mutation.corpus import cases
 from benchmarks.mutation.measure import measure
-from benchmarks.mutation.mutators import MUTATORS, Mutant, mutants
+from benchmarks.mutation.mutators import MUTATORS, Mutant, mutants, parses
 
 
 def sample(kernels: Sequence[str], kinds: Sequence[str], limit: int | None, seed: int) -> list[Mutant]:
     """At most `limit` mutants, spread evenly over the kinds; the same ones for a seed."""
     every = [m for case in cases(kernels) for m in mutants(case, kinds)]
-    if limit is None or limit >= len(every):
-        return every
+    order = {id(m): k for k, m in enumerate(every)}
     by_kind = {kind: [m for m in every if m.kind == kind] for kind in MUTATORS}
-    left, chosen = limit, []
+    left, chosen = len(every) if limit is None else limit, []
     waiting = sorted((group for group in by_kind.values() if group), key=len)
     for k, group in enumerate(waiting):
         random.Random(f"{seed}/{group[0].kind}").shuffle(group)
-        count = min(len(group), left // (len(waiting) - k))
-        chosen += group[:count]
-        left -= count
-    order = {id(m): k for k, m in enumerate(every)}
+        valid = filter(parses, group)
+        taken = list(itertools.islice(valid, left // (len(waiting) - k) if limit is not None else None))
+        chosen += taken
+        left -= len(taken)
     return sorted(chosen, key=lambda m: order[id(m)])
 
 

@@ -142,8 +142,12 @@ def _case(file: Path, text: str, name: str, sizes: str, whole: bool = False, tag
 
 def _runs(sizes: str) -> tuple[Sizes, ...]:
     """`M=1, N=2; M=3, N=4` -> one mapping per run."""
-    parts = [p.strip() for p in sizes.split(";")]
-    return tuple(dict(tuple(pair.strip().split("=")) for pair in p.split(",")) if p else {} for p in parts)
+    return tuple(_run(part) for part in sizes.split(";"))
+
+
+def _run(part: str) -> Sizes:
+    pairs = (pair.partition("=") for pair in part.split(",") if pair.strip())
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _annotated(text: str) -> Iterator[tuple[str, str]]:

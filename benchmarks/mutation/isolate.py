@@ -27,6 +27,7 @@ def isolated(function: Callable[..., Any], *args: Any, seconds: float = 20.0) ->
         os.close(receive)
         _answer(send, function, args)
     os.close(send)
+    data = None
     try:
         data = _read(receive, time.monotonic() + seconds)
     finally:

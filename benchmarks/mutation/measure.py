@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.mutation.corpus import Case
+from benchmarks.mutation.corpus import ROOT, Case
 from benchmarks.mutation.isolate import Died, isolated
 from benchmarks.mutation.mutators import Mutant
 
@@ -73,6 +73,7 @@ def measure(mutants: Sequence[Mutant], jobs: int, cache: Path | None = None) -> 
     """Results in the order of `mutants`. `cache`: a folder for truths, which no change of a rule alters."""
     work = [(m, cache) for m in mutants]
     if jobs <= 1:
+        _start()
         yield from map(_measure, work)
         return
     context = multiprocessing.get_context("spawn")
@@ -81,10 +82,16 @@ def measure(mutants: Sequence[Mutant], jobs: int, cache: Path | None = None) -> 
 
 
 def _start() -> None:
-    """Import the compiler once; children are forked from here."""
-    from benchmarks.mutation import truth
+    """Import everything once, also what is imported late: children are forked from here, one per question."""
+    from benchmarks.mutation import emulated, truth
+    from tilelang.targets.cpu import toolchain
 
-    _ = truth
+    _ = emulated, toolchain
+    path = ROOT / "examples" / "quickstart.py"
+    text = path.read_text(encoding="utf-8")
+    check(str(path), text)
+    program = truth.program_of(text, "matmul_relu", {"M": "128", "N": "128", "K": "32"})
+    truth.lowered_for(program, truth.CPU, poison=True)
 
 
 def _measure(work: tuple[Mutant, Path | None]) -> Result:

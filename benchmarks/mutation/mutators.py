@@ -56,7 +56,8 @@ class Kernel:
     tree: ast.Module
     parents: Mapping[ast.AST, ast.AST]
     buffers: frozenset[str]
-    starts: Sequence[int] = field(default_factory=list)  # offset of each line
+    starts: Sequence[int]  # offset of each line
+    names: dict[int, set[str]] = field(default_factory=dict)  # by line
 
     def offset(self, line: int, column: int) -> int:
         return self.starts[line - 1] + column
@@ -96,7 +97,7 @@ Mutator = Callable[[Kernel, ast.AST], Iterator[Place]]
 
 
 def mutants(case: Case, kinds: Sequence[str] = ()) -> list[Mutant]:
-    """All mutants of a kernel, in the order of kinds and text."""
+    """All mutants of a kernel, in the order of kinds and text. A few may not parse, see `parses`."""
     kernel = _kernel(case)
     found: list[Mutant] = []
     for kind, mutator in MUTATORS.items():
@@ -115,31 +116,38 @@ def mutants(case: Case, kinds: Sequence[str] = ()) -> list[Mutant]:
     return found
 
 
+def parses(mutant: Mutant) -> bool:
+    """Whether the mutant is Python. Asked only of those that are used: it takes longer than making them."""
+    try:
+        ast.parse(mutant.text)
+    except SyntaxError:
+        return False
+    return True
+
+
 def _mutant(kernel: Kernel, kind: str, number: int, place: Place) -> Mutant | None:
     case = kernel.case
     text = case.text[: place.start] + place.new + case.text[place.end :]
     if text == case.text:
-        return None
-    try:
-        ast.parse(text)
-    except SyntaxError:
         return None
     first = case.text.count("\n", 0, place.start) + 1
     last = first + place.new.count("\n")
     old_last = case.text.count("\n", 0, place.end) + 1
     before = "\n".join(case.text.split("\n")[first - 1 : old_last]).strip()
     after = "\n".join(text.split("\n")[first - 1 : last]).strip()
-    names = frozenset(
-        n.id
-        for n in ast.walk(kernel.tree)
-        if isinstance(n, ast.Name) and first <= n.lineno <= old_last and _tells(kernel, n)
-    )
+    names = frozenset().union(*(kernel.names.get(line, ()) for line in range(first, old_last + 1)))
     return Mutant(case, kind, number, first, last, before, after, text, names)
 
 
-def _tells(kernel: Kernel, name: ast.Name) -> bool:
-    """Names that say where the cause may be reported: buffers, loop and block variables."""
-    return name.id in kernel.buffers or name.id in kernel.variables(name) or isinstance(name.ctx, ast.Store)
+def _names_by_line(kernel: Kernel) -> dict[int, set[str]]:
+    """Names that say where the cause may be reported: buffers, loop and block variables, what is assigned."""
+    found: dict[int, set[str]] = {}
+    for n in ast.walk(kernel.tree):
+        if isinstance(n, ast.Name) and (
+            isinstance(n.ctx, ast.Store) or n.id in kernel.buffers or n.id in kernel.variables(n)
+        ):
+            found.setdefault(n.lineno, set()).add(n.id)
+    return found
 
 
 def _kernel(case: Case) -> Kernel:
@@ -156,7 +164,9 @@ def _kernel(case: Case) -> Kernel:
                 buffers.add(node.arg if isinstance(node, ast.arg) else ast.unparse(node.target))
         elif isinstance(node, ast.Assign) and _makes_buffer(node.value):
             buffers.add(ast.unparse(node.targets[0]))
-    return Kernel(case, tree, parents, frozenset(buffers), starts)
+    kernel = Kernel(case, tree, parents, frozenset(buffers), starts)
+    kernel.names = _names_by_line(kernel)
+    return kernel
 
 
 def _makes_buffer(node: ast.expr) -> bool:
@@ -296,7 +306,8 @@ def loop_extent(k: Kernel, node: ast.AST) -> Iterator[Place]:
         for new in (f"{text} + 1", f"{text} - 1", f"{text} * 2", f"{text} // 2"):
             yield k.place(argument, new)
     if len(node.args) == 2:
-        yield _between(k, *node.args, f"{k.text(node.args[1])}, {k.text(node.args[0])}")
+        first, second = node.args
+        yield _between(k, first, second, f"{k.text(second)}, {k.text(first)}")
 
 
 def _is_range(node: ast.AST) -> bool:
@@ -435,7 +446,8 @@ def operand(k: Kernel, node: ast.AST) -> Iterator[Place]:
         if isinstance(argument, ast.Name):
             yield from _another_tile(k, argument)
     if len(node.args) >= 2 and called(node) != "fill":
-        yield _between(k, *node.args[:2], f"{k.text(node.args[1])}, {k.text(node.args[0])}")
+        first, second = node.args[:2]
+        yield _between(k, first, second, f"{k.text(second)}, {k.text(first)}")
 
 
 def _another_tile(k: Kernel, argument: ast.expr) -> Iterator[Place]:

@@ -100,13 +100,13 @@ def cuda_kernel(program: TileProgram) -> LoweredKernel:
     """The kernel for sm_90. Raises Refused where it cannot be made or launched."""
     lowered = lowered_for(program, CUDA)
     plan = lowered.plan
-    if plan.shared_bytes > limits(CUDA).shared_bytes:
+    room = limits(CUDA).shared_bytes
+    if room is not None and plan.shared_bytes > room:
         raise Refused(f"launch: {plan.shared_bytes} bytes of shared memory")
     threads = int(np.prod(plan.threads))
     if not 1 <= threads <= 1024:
         raise Refused(f"launch: {threads} threads")
-    grid = [compile_size(n) for n in plan.grid]
-    if any(isinstance(n, int) and n < 1 for n in plan.grid) or not grid:
+    if any(isinstance(n, int) and n < 1 for n in plan.grid):
         raise Refused(f"launch: a grid of {plan.grid}")
     return lowered
 
