@@ -54,6 +54,8 @@ from tilelang.passes.loop_layouts import (
 from tilelang.passes.parallel_loop import ParallelLoop, VectorWidths, in_memory, parallel_loop
 from tilelang.passes.walk import FRAGMENT, bits_of, children, constant, loop_kind, shape_of
 
+_GEMM = "T.gemm"  # how messages about what a gemm pins begin
+
 
 @dataclass(frozen=True)
 class GemmLayouts:
@@ -198,8 +200,10 @@ class _Inference:
         viewed = {*views, *views.values()}  # one memory under two shapes: only row-major is the same for both
         for gemm in self._gemms:
             imposed = self._gemm_rule(gemm, self._threads)
+            roles = {o.source.__chandle__(): r for o, r in ((gemm.b, "B"), (gemm.a, "A"))}
             for handle, fragment in imposed.fragments.items():
-                self._pin(handle, fragment, "the gemm", gemm.span)
+                role = f"operand {roles[handle]}" if handle in roles else "accumulator"
+                self._pin(handle, fragment, f"{_GEMM} (its {role}, policy {gemm.policy})", gemm.span)
             for handle, layout in imposed.shared.items():
                 if handle not in viewed and self._shared[handle].kind == "linear":
                     self._shared[handle] = layout
@@ -470,26 +474,48 @@ class _Inference:
             (u for u in site.uses if u.handle != use.handle and u.handle in self._cause),
             None,
         )
-        mine = self._cause.get(use.handle)
-        related = []
-        if mine is not None and (at := from_tvm(mine[1])) is not None:
-            related.append(Related(at, f"{name} gets its layout from {mine[0]} here"))
-        if other is not None and (at := from_tvm(self._cause[other.handle][1])) is not None:
-            text = f"{other.buffer.name} gets its layout from {self._cause[other.handle][0]} here"
-            related.append(Related(at, text))
+        related = tuple(
+            Related(at, f"{u.buffer.name} gets its layout from {self._cause[u.handle][0]} here")
+            for u in (use, other)
+            if u is not None and u.handle in self._cause
+            if (at := from_tvm(self._cause[u.handle][1])) is not None
+        )
         span = place_of(site.span)
         if other is None:
-            return rules.FRAGMENT_LAYOUT.at(span, related=tuple(related), buffer=name)
+            return rules.FRAGMENT_LAYOUT.at(span, related=related, buffer=name)
+        causes = [self._cause_text(u.handle) for u in (use, other)]
+        one_way = "move one of them with T.copy, which goes through shared memory"
+        by_policy = all(c.startswith(_GEMM) for c in causes)
         return rules.FRAGMENT_LAYOUT_CONFLICT.at(
-            span, related=tuple(related), buffer=name, other=str(other.buffer.name)
+            span,
+            related=related,
+            buffer=name,
+            cause=causes[0],
+            other=str(other.buffer.name),
+            other_cause=causes[1],
+            cure=f"use one policy and shape for both, or {one_way}" if by_policy else one_way,
         )
 
+    def _cause_text(self, handle: int) -> str:
+        """`T.gemm at line 40 (its accumulator, policy FullRow)`."""
+        if handle not in self._cause:
+            return "its other uses"
+        what, span = self._cause[handle]
+        subject, bracket, rest = what.partition(" (")
+        return f"{subject} at line {place_of(span).line}{bracket}{rest}"
+
     def _pinned_twice(self, handle: int, first: tuple[str, Any], second: tuple[str, Any]) -> Problem:
-        name = str(self._buffers[handle].name)
-        at, earlier = place_of(second[1]), place_of(first[1])
-        related = (Related(earlier, f"{first[0]} at line {earlier.line} needs one layout of {name}"),)
+        earlier = place_of(first[1])
+        related = (Related(earlier, f"{first[0]} needs one layout of {self._buffers[handle].name}"),)
+        gemms = first[0].startswith(_GEMM) and second[0].startswith(_GEMM)
+        roles = {role for what in (first[0], second[0]) for role in ("A", "B") if f"operand {role}" in what}
         return rules.FRAGMENT_PINNED_TWICE.at(
-            at, related=related, buffer=name, first=f"{first[0]} at line {earlier.line}", second=second[0]
+            place_of(second[1]),
+            related=related,
+            buffer=str(self._buffers[handle].name),
+            first=self._cause_text(handle),
+            second=second[0],
+            cure=", or use one policy and shape for both" if gemms and len(roles) != 1 else "",
         )
 
     def _refuse_runtime_extent(self, loop: ParallelLoop) -> None:

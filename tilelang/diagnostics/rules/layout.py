@@ -66,14 +66,13 @@ FRAGMENT_LAYOUT = Rule(
 )
 FRAGMENT_LAYOUT_CONFLICT = replace(
     FRAGMENT_LAYOUT,
-    message="{buffer} and {other} are distributed over the threads in different ways, so this statement "
-    "would need elements of other threads: copy one of them through a shared tile (T.alloc_shared, T.copy), "
-    "or give the operations that pin them the same policy and shape",
+    message="{buffer} is laid out by {cause}, {other} by {other_cause}: their elements lie in different "
+    "threads, and this statement needs them in one; {cure}",
 )
 FRAGMENT_PINNED_TWICE = replace(
     FRAGMENT_LAYOUT,
-    message="{buffer} would need two distributions over the threads: one for {first}, another for "
-    "{second} here; copy it into a fragment of its own for one of them, or use the same policy for both",
+    message="{buffer} would need two distributions over the threads: one for {first}, another for {second} "
+    "here; copy it into a fragment of its own for one of them{cure}",
 )
 FRAGMENT_VIEW = replace(
     FRAGMENT_LAYOUT,
