@@ -143,6 +143,19 @@ class TestWorker:
         assert "RuntimeError: boom" in kernels[0]["failure"]
         assert kernels[1]["report"] is not None
 
+    def test_a_bug_in_details_is_logged_once_per_text_of_the_kernel(self, capsys):
+        worker, out = self.make()
+        text = "@jit\ndef bad(A):\n    T.boom_below()\n" + GOOD
+        keys = [k["memo_key"] for k in self.run(worker, out, 1, text)["kernels"]]
+        for request_id, shown in ((2, text), (3, "\n" + text)):
+            worker.receive({"method": "details", "id": request_id, **details_request(shown, *keys).to_json()})
+            while len(out.of("answer")) < request_id:
+                worker.turn()
+            answer = out.of("answer")[-1]["result"]["kernels"]
+            assert [k["qualified_name"] for k in answer] == ["good"]
+        logged = capsys.readouterr().err
+        assert logged.startswith("no details of bad in k.py:\nTraceback") and logged.count("Traceback") == 1
+
     def test_half_of_a_surrogate_pair_passes_through_the_pipe(self):
         text = "x = '\ud83d'\n"
         assert decode_body(encode_frame(check_request(text).to_json())[4:])["text"] == text

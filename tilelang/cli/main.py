@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 
 import tilelang
@@ -16,6 +17,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command. Returns the exit status: 0 fine, 1 problems found, 2 wrong usage, 130 interrupted."""
     if arguments is None:
         _keep_torch_out()
+    # Bugs of lowering that keep nothing from being checked are for logs of editors.
+    logging.getLogger("tilelang").setLevel(logging.ERROR)
     options = _parser().parse_args(arguments)
     try:
         return options.command(options)

@@ -5,6 +5,7 @@ A process that dies at a task, or hangs at it, costs that task only: a new one t
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -112,6 +113,7 @@ def available_processors() -> int:
 
 def _serve(connection: Connection, work: Callable[[Any], Any]) -> None:
     """The life of a process: one task after the other, until nobody gives any."""
+    logging.getLogger("tilelang").setLevel(logging.ERROR)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when it is over
     sys.modules.setdefault("torch", None)  # type: ignore[arg-type]  # tvm_ffi would import it, for two seconds
     while True:

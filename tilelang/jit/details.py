@@ -53,6 +53,10 @@ class _Lowered:
     problems: tuple[Problem, ...] = ()
 
 
+class _LoweringFailed(Exception):
+    """Lowering has a bug, which is the cause. Told where code is asked for; while typing it is only logged."""
+
+
 def detailed_report(
     module: StaticModule,
     kernel: KernelSource,
@@ -81,9 +85,16 @@ def detail_steps(
         return report
     under = specialisations(module, kernel, choice or {})
     lowered: list[_Lowered | None] = []
+    failures = 0
     for specialisation in under:
         yield
-        lowered.append(_lower(module, kernel, target, specialisation))
+        try:
+            lowered.append(_lower(module, kernel, target, specialisation))
+        except _LoweringFailed as failure:
+            if failures == 0:  # the others fail alike; the caller keeps the report, so each text says it once
+                _LOG.warning("%s cannot be lowered for %s", kernel.qualified_name, target, exc_info=failure)
+            failures += 1
+            lowered.append(None)
     found = merge(under, [list(one.problems) if one is not None else [] for one in lowered])
     everywhere = [(1, len(module.source.lines))]
     kept = apply_ignores(module.path, module.text, found, unsure=everywhere)
@@ -99,7 +110,7 @@ def _lower(
 ) -> _Lowered | None:
     """The kernel lowered under one specialisation, with the sizes of a call of the file where there is one.
 
-    None where nothing can be said: parts are not known, it has errors of its own, or lowering has a bug.
+    None where nothing can be said: parts are not known, or it has errors of its own. Raises _LoweringFailed.
     """
     program = trace_static(module, kernel, specialisation=under)
     sized = with_call_sizes(under, program)
@@ -120,7 +131,10 @@ def _lower(
 
 
 def _lower_program(program: TileProgram, target: Target, text: str) -> LoweredKernel | list[Problem] | None:
-    """The lowered kernel, or the problems that lowering meets; None where it cannot be tried or fails."""
+    """The lowered kernel, or the problems that lowering meets; None where it cannot be tried.
+
+    Raises _LoweringFailed.
+    """
     if not program.complete:
         return None
     _, problems = check_program(program, target, text)
@@ -131,9 +145,8 @@ def _lower_program(program: TileProgram, target: Target, text: str) -> LoweredKe
         return driver.lower(func, target)
     except KernelError as error:
         return list(error.problems)
-    except Exception:  # noqa: BLE001 - a bug of lowering is told where code is asked for, not while typing
-        _LOG.info("%s cannot be lowered for %s", program.qualified_name, target, exc_info=True)
-        return None
+    except Exception as error:
+        raise _LoweringFailed(f"{type(error).__name__}: {error}") from error
 
 
 def _placed(problem: Problem, program: TileProgram) -> Problem:

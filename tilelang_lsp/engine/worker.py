@@ -45,6 +45,7 @@ class Worker:
         self._compiler = compiler
         self._out = out
         self._memo = Memo()
+        self._broken_details: set[str] = set()  # memo keys of kernels that lowering has a bug at
         self._inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         # Request ids count from 1. The newest check goes first, so this is done when there is nothing else.
         self._jobs: dict[int, tuple[str, Job]] = {0: ("warm up", compiler.warm_up())}
@@ -146,7 +147,7 @@ class Worker:
         for kernel in module.kernels:
             choice = _choice_for(kernel, request)
             key, line = _report_key(kernel, request, choice), kernel.span.line
-            if key not in request.wanted:
+            if key not in request.wanted or key in self._broken_details:
                 continue
             entry = self._memo.report(f"details {key}", line)
             if entry is None:
@@ -155,7 +156,10 @@ class Worker:
                 try:
                     report = yield from self._compiler.detail_steps(module, kernel, request.target, choice)
                 except Exception:  # noqa: BLE001 - the report of the check stands as it is
+                    # In the log of the server, once per text of the kernel; nobody who types is bothered.
+                    print(f"no details of {name} in {request.path}:", file=sys.stderr)
                     traceback.print_exc()
+                    self._broken_details.add(key)
                     continue
                 entry = MemoReport(report, line)
                 self._memo.keep_report(f"details {key}", entry)
