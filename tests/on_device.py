@@ -10,7 +10,8 @@ import torch
 
 from tilelang.arch.target import parse_target
 from tilelang.jit.functions import JITFunction
-from tilelang.jit.options import PassConfigKey, default_target
+from tilelang.jit.options import default_target
+from tilelang.jit.pass_configs import PassConfigKey
 
 # One test body, two devices: `-m gpu` runs those on a GPU, they are skipped where there is none.
 DEVICES = [

@@ -10,9 +10,10 @@ import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
-from tests.emulator import atomics, instructions
+from tests.emulator import atomics, collectives, instructions
 from tests.emulator.expressions import Expressions
 from tests.emulator.memory import EmulationError, SharedMemory, numpy_dtype, poison
+from tilelang.ir import thread_ops
 from tilelang.layout.banks import conflict_degree
 from tilelang.passes.walk import variables
 from tilelang.targets.lowered import LoweredKernel
@@ -276,6 +277,8 @@ class _Block:
             self._together(mask, "a shuffle")
             value = np.broadcast_to(np.asarray(self.e.value(call.args[0], mask)), (self.threads,))
             return value[self.number ^ int(call.args[1].value)]
+        if "tl." + name in thread_ops.COLLECTIVES or name in ("sync_warp", "named_sync", "named_arrive"):
+            return self._collective(name, list(call.args), mask)
         if name == "round_tf32":
             return instructions.round_tf32(np.asarray(self.e.value(call.args[0], mask)))
         if name.startswith("cp_async_commit"):
@@ -299,6 +302,35 @@ class _Block:
             self._mma(name, *(a.args[0] for a in call.args))
             return None
         raise NotImplementedError(name)
+
+    def _collective(self, name: str, args: list[Any], mask: np.ndarray) -> Any:
+        """Threads exchange values where they are; a named barrier orders the whole block, as it is run in
+        step.
+        """
+        values = [np.broadcast_to(np.asarray(self.e.value(a, mask)), (self.threads,)) for a in args]
+        if name in ("sync_warp", "named_sync", "named_arrive"):
+            self.shared.barrier()
+            return None
+        if name.startswith("shfl_"):
+            try:
+                return collectives.shuffle(name, *values[:3], mask)
+            except ValueError as error:
+                raise EmulationError(f"line {self.line}: {error}") from None
+        if name.startswith("match_"):
+            return collectives.match(name, values[0], mask)
+        if name.startswith("warp_reduce_"):
+            self._together(mask, name)
+            return collectives.reduce(name, values[0])
+        if name.startswith("syncthreads_"):
+            self._together(mask, name)
+            self.shared.barrier()
+            flags = values[0].astype(bool)
+            found = {"count": flags.sum(), "and": flags.all(), "or": flags.any()}[name.partition("_")[2]]
+            return np.int32(found)
+        everyone = np.full(self.threads, 0xFFFFFFFF, np.uint64)
+        predicate = values[0].astype(bool) if values else np.ones(self.threads, bool)
+        lanes = values[1].astype(np.uint64) if len(values) > 1 else everyone
+        return collectives.vote(name, predicate, lanes, mask)
 
     def _together(self, mask: np.ndarray, what: str) -> None:
         if not mask.all():

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from tilelang.analysis import (
     bounds,
-    cpu_thread_code,
     divergent_barrier,
     fragment_cross_thread,
     fragment_runtime_extent,
     fragment_serial_access,
     local_parallel_index,
+    missing_on_target,
     nested_tile_op,
     never_read,
     parallel_reduction_race,
@@ -50,7 +50,7 @@ ReportKernel = Callable[[StaticModule, KernelSource, Target], KernelReport]
 
 CHECKS: tuple[Check, ...] = (
     thread_count.check,
-    cpu_thread_code.check,
+    missing_on_target.check,
     bounds.check_slices,
     bounds.check_indices,
     fragment_runtime_extent.check,

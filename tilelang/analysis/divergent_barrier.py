@@ -14,7 +14,7 @@ from tilelang.ir.values import Value, as_int, show
 
 
 def check(subject: Subject) -> Iterator[Problem]:
-    """On the CPU a block is one thread, and a barrier nothing."""
+    """On the CPU the threads of a block take turns, and a barrier in a branch does no harm."""
     if subject.target.kind != "cpu" and subject.launch is not None:
         yield from _visit(subject, subject.launch.body, None)
 

@@ -80,8 +80,6 @@ _PYTHON = {
 
 def evaluate(run: Run, op: str, call: Bound) -> Any:
     """The value of a scalar function `op` on bound arguments."""
-    if op == "get_thread_binding":
-        return _thread(run, call)
     if op in ("infinity", "max_value", "min_value"):
         return _limit(run, op, call)
     if op in ("cast", "reinterpret"):
@@ -215,23 +213,6 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "truncmod": _truncated(X.truncmod, lambda a, b: int(math.fmod(a, b))),
     "bitwise_not": lambda x: unary(ast.Invert, x),
 }
-
-
-def _thread(run: Run, call: Bound) -> Any:
-    """The thread's number along a dimension of the innermost launch."""
-    dim = call.value("dim", 0)
-    if isinstance(dim, Unknown):
-        return dim
-    if run.launch is None:
-        return run.report(
-            BAD_ARGUMENTS, call.span, callee=call.callee, what="stands outside `with T.Kernel(...)`"
-        )
-    if run.launch.threads is None:
-        return Unknown("the number of threads is not known")
-    if not isinstance(dim, int) or not 0 <= dim < len(run.launch.thread_vars):
-        what = f"the block has {len(run.launch.thread_vars)} thread dimension(s), there is no dimension {dim}"
-        return run.report(BAD_ARGUMENTS, call.span_of("dim"), callee=call.callee, what=what)
-    return run.launch.thread_vars[dim]
 
 
 def _limit(run: Run, op: str, call: Bound) -> Any:

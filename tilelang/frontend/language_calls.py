@@ -19,8 +19,7 @@ from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import scalar
 from tilelang.frontend.tensors import const, dynamic, empty, reshape, strided_tensor, tensor, view
 from tilelang.frontend.tile_ops import record_operation
-from tilelang.ir import tile_ops
-from tilelang.ir.tile_program import Evaluate
+from tilelang.frontend.thread_calls import THREAD_CALLS
 from tilelang.ir.values import Unknown
 from tilelang.language.names import LANGUAGE, Entry
 
@@ -46,7 +45,7 @@ def call_language(
     bound = bind_arguments(run, signature_of(function), f"T.{name}", args, kwargs, span, callee_span)
     if isinstance(bound, Unknown):
         return bound
-    if not _supported(run, entry, function, bound) and entry.kind in ("expr", "sync"):
+    if not _supported(run, entry, function, bound) and entry.kind in ("expr", "thread"):
         return Unknown(f"T.{name} is used in a way that is not supported")
     match entry.kind:
         case "tile_op" if entry.op == "atomic":
@@ -67,9 +66,8 @@ def call_language(
             return convert_value(run, value.value, entry.op, value.span, f"T.{name}")
         case "annotation":
             return _ANNOTATIONS[entry.op](run, bound)
-        case "sync":
-            run.emit(Evaluate(tile_ops.call(tile_ops.SYNC, [], span=span), span))
-            return None
+        case "thread":
+            return THREAD_CALLS[entry.op](run, bound)
     return Unknown(f"T.{name} is not known to the compiler")
 
 

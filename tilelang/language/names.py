@@ -16,7 +16,9 @@ from tilelang.arch.dtypes import DTYPES
 from tilelang.language.dtypes import DTYPE_ALIASES
 from tilelang.language.vector_dtypes import VECTOR_NAMES
 
-EntryKind = Literal["tile_op", "frame", "alloc", "tensor", "expr", "dtype", "annotation", "sync", "meta"]
+EntryKind = Literal[
+    "tile_op", "frame", "alloc", "tensor", "expr", "dtype", "annotation", "thread", "meta"
+]
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,8 @@ class Entry:
 
     kind: tile_op is looked up in `ops.registry.TILE_OPS` by `op`; frame is the launch or a loop; alloc
     makes a buffer of the scope `op`; tensor declares arguments, sizes and views; expr is a scalar function
-    `op`; dtype names the dtype `op`; annotation and sync are statements; meta are decorators, enumerations
-    and types.
+    `op`; dtype names the dtype `op`; annotations are statements; thread is code that deals with threads by
+    itself (numbers, barriers, exchanges); meta are decorators, enumerations and types.
     fixed: operands that the name itself decides, by parameter name of the operation.
     unsupported: parameters that are declared for compatibility; given another value than the default they
     are refused.
@@ -101,7 +103,7 @@ _EXPRESSIONS = _entries(
     "abs max min clamp floor ceil trunc nearbyint isnan isinf isfinite "
     "infinity max_value min_value if_then_else reinterpret "
     "ceildiv floordiv floormod truncdiv truncmod "
-    "bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right get_thread_binding",
+    "bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right",
 ) | {
     "cdiv": Entry("expr", "ceildiv"),
     "Select": Entry("expr", "Select"),
@@ -135,7 +137,7 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
         **_EXPRESSIONS,
         **_DTYPES,
         "use_swizzle": Entry("annotation", "use_swizzle"),
-        "sync_threads": Entry("sync", "sync_threads", unsupported=frozenset({"barrier_id", "arrive_count"})),
+        **_THREADS,
         **_entries("meta", "prim_func macro GemmWarpPolicy dtype Scalar Tile"),
     }
 )

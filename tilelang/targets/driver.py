@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING
 from tvm import tirx as X
 
 from tilelang.arch.target import Target
+from tilelang.passes.warp_lanes import warp_lanes
 from tilelang.targets.lowered import LoweredKernel
 
 if TYPE_CHECKING:
     from tilelang.runtime.artifact import Artifact
+
+_SHUFFLES_BY_NUMBER = frozenset({"hip", "metal"})  # one kind of shuffle does for all
 
 
 def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
@@ -25,6 +28,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
     Raises KernelError, with every problem found, for a kernel that this target cannot run.
     """
+    func = warp_lanes(func, target.warp_size, by_number=target.kind in _SHUFFLES_BY_NUMBER)
     return _room(target, "lower").lower(func, target)
 
 

@@ -1,15 +1,28 @@
-"""Rules about what one target has and another has not."""
+"""Rules about what one target or one release has and another has not."""
 
 from __future__ import annotations
 
 from tilelang.diagnostics.problem import Severity
 from tilelang.diagnostics.rule import Rule
 
-CPU_THREAD_CODE = Rule(
-    "cpu-thread-code",
+MISSING_ON_TARGET = Rule(
+    "missing-on-target",
     "compat",
     Severity.ERROR,
-    "On the CPU a block runs as one thread, so a thread index has no meaning.",
-    "`{thread}` is the index of a thread, but on the CPU target a block runs as one: "
-    "write the loop over elements with T.Parallel",
+    "A part of the language that the target has no hardware for.",
+    "T.{name} is not there on {target}: it needs {needs}",
+)
+DEPRECATED_NAME = Rule(
+    "deprecated-name",
+    "compat",
+    Severity.WARNING,
+    "A name or an argument that upstream's releases deprecate or have renamed.",
+    "{what}; {instead}",
+)
+REMOVED_ARGUMENT = Rule(
+    "removed-argument",
+    "compat",
+    Severity.ERROR,
+    "An argument that upstream's releases do not take any more.",
+    "T.{callee} has no argument `{name}` any more: {why}; remove it",
 )

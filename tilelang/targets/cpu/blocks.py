@@ -118,7 +118,7 @@ class BlockLowering:
 
     def _launch(self, stmt: X.AttrStmt) -> Any:
         tag, var = str(stmt.node.thread_tag), stmt.node.var
-        if tag.startswith("threadIdx"):  # the rule cpu-thread-code makes sure that nobody asks for it
+        if tag.startswith("threadIdx"):  # nobody asks for it, else `threads` has made loops of it
             return self.lower(stmt.body)
         axis = "xyz".index(tag[-1])
         place = self.block

@@ -29,6 +29,7 @@ from tilelang.targets.cpu.jumps import without_jumps
 from tilelang.targets.cpu.memory import Memory
 from tilelang.targets.cpu.narrow_floats import marked
 from tilelang.targets.cpu.ops.atomic import has_atomics
+from tilelang.targets.cpu.threads import thread_loops
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan, size_expr
 from tilelang.targets.lowered import LoweredKernel
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilelang.targets.cuda.atomics import ATOMICS
+from tilelang.targets.cuda.thread_ops import THREAD_OPS
 from tilelang.targets.emit.intrinsic import Intrinsic
 
 
@@ -117,6 +118,7 @@ def _mma_helpers() -> dict[str, Intrinsic]:
 
 
 INTRINSICS: Mapping[str, Intrinsic] = {
+    **THREAD_OPS,
     **ATOMICS,
     "sync": Intrinsic(inline="__syncthreads()"),
     # The value of the lane whose number differs in the bits of the mask (CUDA C++ Programming Guide, warp

@@ -13,6 +13,7 @@ from dataclasses import replace
 from tilelang.targets.emit.intrinsic import Intrinsic
 from tilelang.targets.emit.narrow_floats import HELPERS, to_name
 from tilelang.targets.hip.atomics import ATOMICS
+from tilelang.targets.hip.thread_ops import THREAD_OPS
 
 
 def _mfma(
@@ -48,6 +49,7 @@ def _in_hardware(dtype: str) -> Intrinsic:
 
 
 INTRINSICS: Mapping[str, Intrinsic] = {
+    **THREAD_OPS,
     **ATOMICS,
     "sync": Intrinsic(
         """void sync_threads() {

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 
 from tilelang.targets.emit.intrinsic import Intrinsic
 from tilelang.targets.metal.atomics import ATOMICS
+from tilelang.targets.metal.thread_ops import THREAD_OPS
 
 _MATRIX_HEADERS = ("metal_simdgroup_matrix",)
 
 INTRINSICS: Mapping[str, Intrinsic] = {
+    **THREAD_OPS,
     **ATOMICS,
     "sync": Intrinsic(inline="threadgroup_barrier(mem_flags::mem_threadgroup)"),
     "shuffle_xor": Intrinsic(inline="simd_shuffle_xor({0}, ushort({1}))"),

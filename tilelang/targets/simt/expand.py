@@ -10,16 +10,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
-from tilelang.passes.walk import loop_kind, remake
+from tilelang.passes.walk import constant, loop_kind, remake
 from tilelang.targets.simt.ops.atomic import atomic_loop, one_by_one
 from tilelang.targets.simt.ops.copy import copy_loop
 from tilelang.targets.simt.ops.fill import fill_loop
+
+_PRIVATE = ("local", "local.var")  # scopes of memory that each thread has for itself
+_UNROLLED = 64  # iterations of a loop over a private array that are written out
 
 
 def expand_elementwise(func: X.PrimFunc) -> X.PrimFunc:
@@ -32,10 +36,24 @@ def _expand(stmt: Any) -> Any:
         stmt = one_by_one(stmt)
     if isinstance(stmt, X.Evaluate):
         if tile_ops.is_call(stmt.value, tile_ops.COPY):
-            return copy_loop(Copy.read(stmt.value))
+            copy = Copy.read(stmt.value)
+            return _by_each_thread(copy_loop(copy), copy.src.source, copy.dst.source)
         if tile_ops.is_call(stmt.value, tile_ops.FILL):
-            return fill_loop(Fill.read(stmt.value))
+            fill = Fill.read(stmt.value)
+            return _by_each_thread(fill_loop(fill), fill.dst.source)
         if tile_ops.is_call(stmt.value, tile_ops.ATOMIC_TILE):
             return atomic_loop(AtomicTile.read(stmt.value))
         return stmt
     return remake(stmt, _expand)
+
+
+def _by_each_thread(loop: X.For, *buffers: ir.Var) -> Any:
+    """`loop` as one that every thread runs by itself if it works on a private array; else unchanged."""
+    if not any(b.scope() in _PRIVATE for b in buffers):
+        return loop
+    body = loop.body
+    if loop_kind(body) == "Parallel":
+        body = _by_each_thread(body, *buffers)
+    few = (constant(loop.extent) or _UNROLLED + 1) <= _UNROLLED
+    kind = X.ForKind.UNROLLED if few else X.ForKind.SERIAL
+    return X.For(loop.loop_var, loop.min, loop.extent, kind, body, span=loop.span)

@@ -1,0 +1,49 @@
+"""What parts of the language need hardware that not every target has, by their names in the language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilelang.arch.target import Target
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """Targets that have it: some kinds, and on NVIDIA GPUs an architecture from `sm` on."""
+
+    kinds: frozenset[str]
+    sm: int = 0
+
+    def met_by(self, target: Target) -> bool:
+        return target.kind in self.kinds and (target.kind != "cuda" or target.sm >= self.sm)
+
+    def words(self) -> str:
+        """`an NVIDIA GPU from sm_90 on`."""
+        names = {
+            "cuda": "an NVIDIA GPU" + (f" from sm_{self.sm} on" if self.sm else ""),
+            "hip": "an AMD GPU",
+            "metal": "an Apple GPU",
+            "cpu": "the CPU",
+        }
+        return " or ".join(words for kind, words in names.items() if kind in self.kinds)
+
+
+def _kinds(*kinds: str, sm: int = 0) -> Requirement:
+    return Requirement(frozenset(kinds), sm)
+
+
+_NVIDIA = _kinds("cuda")
+_HOPPER = _kinds("cuda", sm=90)
+
+# Operation without its `tl.` -> (name in the language, requirement).
+REQUIREMENTS: Mapping[str, tuple[str, Requirement]] = {
+    "match_any_sync": ("match_any_sync", _kinds("cuda", "cpu", sm=70)),
+    "match_all_sync": ("match_all_sync", _kinds("cuda", "cpu", sm=70)),
+    "syncthreads_count": ("syncthreads_count", _kinds("cuda", "hip", "cpu")),
+    "syncthreads_and": ("syncthreads_and", _kinds("cuda", "hip", "cpu")),
+    "syncthreads_or": ("syncthreads_or", _kinds("cuda", "hip", "cpu")),
+    "named_sync": ("sync_threads with a barrier_id", _NVIDIA),
+    "named_arrive": ("named_barrier_arrive", _NVIDIA),
+    "sync_grid": ("sync_grid", _kinds("cuda", "cpu", sm=60)),
+}
