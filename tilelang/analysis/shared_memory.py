@@ -169,7 +169,7 @@ def pipeline_stages(subject: Subject) -> dict[Buffer, tuple[int, list[Loop]]]:
             continue
         versions = as_int(node.loop.annotations["num_stages"]) or 0
         for child in node.body:
-            target = _filled_from_global(child.record) if isinstance(child, Do) else None
+            target = filled_from_global(child.record) if isinstance(child, Do) else None
             history = by_buffer.get(target) if target is not None else None
             if history is None or target in viewed or not _runs_early(history, node.loop):
                 continue
@@ -183,7 +183,8 @@ def _is_pipeline(subject: Subject, loop: Loop) -> bool:
     return loop.kind == "Pipelined" and stages >= 2 and loop not in subject.loops_with_jumps
 
 
-def _filled_from_global(record: OpRecord) -> Buffer | None:
+def filled_from_global(record: OpRecord) -> Buffer | None:
+    """The shared tile that a copy fills wholly from global memory; None for other operations."""
     src, dst = record.region("src"), record.region("dst")
     if record.op != "copy" or src is None or dst is None or not dst.whole:
         return None

@@ -57,6 +57,20 @@ def keyword_edit(call: Span, source: str, name: str, value: int) -> Edit | None:
     return Edit(_span_in(call, source, found), str(value))
 
 
+def callee_edit(call: Span, source: str, callee: str) -> Edit | None:
+    """Write another function for the call at a span: `range(4)` -> `T.Pipelined(4)`."""
+    node = _call_at(call, source)
+    return None if node is None else Edit(_span_in(call, source, node.func), callee)
+
+
+def last_argument(call: Span, source: str) -> Span | None:
+    """The empty span behind the last argument of the call at a span; None if it has none."""
+    node = _call_at(call, source)
+    values = [*node.args, *(k.value for k in node.keywords)] if node is not None else []
+    spans = [_span_in(call, source, v) for v in values]
+    return end_of(max(spans, key=lambda s: (s.end_line, s.end_column))) if spans else None
+
+
 def _keyword(call: Span, source: str, name: str) -> ast.expr | None:
     node = _call_at(call, source)
     return next((k.value for k in node.keywords if k.arg == name), None) if node is not None else None

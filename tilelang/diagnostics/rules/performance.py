@@ -1,4 +1,4 @@
-"""Hints about work that is done for nothing."""
+"""What costs time without being wrong: work done for nothing, and resources that run short."""
 
 from __future__ import annotations
 
@@ -15,3 +15,44 @@ NEVER_READ = Rule(
     "{buffer} is written but never read",
 )
 NEVER_USED = replace(NEVER_READ, message="{buffer} is allocated but never used")
+
+REGISTER_PRESSURE = Rule(
+    "register-pressure",
+    "performance",
+    Severity.WARNING,
+    "Fragments that a loop carries along must fit into the registers of the threads.",
+    "the loop carries at least {count} registers per thread, {target} has {limit}: {parts}, over {threads} "
+    "threads; what does not fit is spilled to slow local memory: use more threads or smaller tiles",
+)
+REGISTERS_ALIVE = replace(
+    REGISTER_PRESSURE,
+    level=Severity.HINT,
+    message="{count} registers per thread are in use at one time, {target} has {limit}: {parts}, over "
+    "{threads} threads; what does not fit is spilled to slow local memory",
+)
+
+LOW_OCCUPANCY = Rule(
+    "low-occupancy",
+    "performance",
+    Severity.HINT,
+    "Few warps on a multiprocessor cannot hide each other's waiting.",
+    "{blocks} of {threads} threads at a time on a multiprocessor, {warps} of its {most} warps: {cause}",
+)
+
+MISSING_PIPELINE = Rule(
+    "missing-pipeline",
+    "performance",
+    Severity.HINT,
+    "A loop that loads tiles and multiplies them can load ahead.",
+    "every iteration of {var} waits for {tiles}: T.Pipelined with num_stages loads the next tiles while "
+    "these are multiplied",
+)
+
+SMALL_GEMM_TILE = Rule(
+    "small-gemm-tile",
+    "performance",
+    Severity.HINT,
+    "Small tiles load more than they multiply.",
+    "a tile of M={m}, N={n} gives {ratio:.0f} multiplications for each element it loads, 128×128 gives 64: "
+    "larger tiles read the tensors fewer times",
+)
