@@ -159,5 +159,5 @@ def test_checking_the_quickstart_takes_less_than_15_ms():
         start = time.perf_counter()
         _, found = checks.check_program(program, "cuda:sm_90", module.text)
         times.append(time.perf_counter() - start)
-    assert found == []
+    assert {p.severity for p in found} <= {Severity.HINT}
     assert statistics.median(times) < 0.015

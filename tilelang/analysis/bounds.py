@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from tilelang.analysis.affine import affine
+from tilelang.analysis.iterations import Iterations, iterations
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.bounds import (
@@ -19,6 +22,7 @@ from tilelang.diagnostics.rules.bounds import (
     SLICE_NEVER_IN_BOUNDS,
     SLICE_OUT_OF_BOUNDS,
 )
+from tilelang.ir.evaluate import NotEvaluable
 from tilelang.ir.tile_program import Access, Context, OpRecord
 from tilelang.ir.values import Index, Unknown, Value, add, as_int, show
 from tilelang.ops.operands import declared
@@ -104,7 +108,7 @@ def _plainly_inside(start: Value, extent: Value, size: Value) -> bool:
     return a is not None and n is not None and d is not None and a >= 0 and a + n <= d
 
 
-def _always_inside(subject: Subject, start: Value, extent: Value, size: Value) -> bool:
+def always_inside(subject: Subject, start: Value, extent: Value, size: Value) -> bool:
     """The common case of affine starts with constant ranges, by interval arithmetic on plain numbers."""
     form, n, d = affine(start), as_int(extent), as_int(size)
     if form is None or n is None or d is None:
@@ -135,8 +139,12 @@ def _first(subject: Subject, start: Value) -> int | None:
 
 def _outside(subject: Subject, start: Value, extent: Value, size: Value, context: Context) -> Value | None:
     """A start that some iteration really has and with which [start, start + extent) leaves the dimension."""
-    if _always_inside(subject, start, extent, size):
+    if always_inside(subject, start, extent, size):
         return None
+    if as_int(start) is None:
+        points = iterations(subject, context, (start, extent, size))
+        if points is not None:
+            return _farthest(points, start, extent, size) if points.sure else None
     varying: Varying | None = {} if as_int(start) is not None else subject.surely_runs(context)
     if varying is None:
         return None
@@ -150,12 +158,42 @@ def _outside(subject: Subject, start: Value, extent: Value, size: Value, context
     return max(found, key=lambda v: abs(as_int(v) or 0), default=None)
 
 
+def farthest_start(
+    subject: Subject, start: Value, extent: Value, size: Value, context: Context
+) -> int | None:
+    """Of the starts that leave the dimension the one that does so most; None if none does or is known."""
+    points = iterations(subject, context, (start, extent, size))
+    return None if points is None else _farthest(points, start, extent, size)
+
+
+def _farthest(points: Iterations, start: Value, extent: Value, size: Value) -> int | None:
+    """Of the starts that leave the dimension the one that does so most, None if none does."""
+    try:
+        at, count, limit = (points.values(v) for v in (start, extent, size))
+    except NotEvaluable:
+        return None
+    beyond = np.where(points.active, np.maximum(-at, at + count - limit), 0)
+    worst = int(beyond.argmax())
+    return int(at.ravel()[worst]) if beyond.ravel()[worst] > 0 else None
+
+
 def _never_inside(subject: Subject, start: Value, size: Value, context: Context) -> bool:
-    """Whether no iteration reaches the dimension. Under conditions nothing is said."""
-    if context.guards:
-        return False
+    """Whether no iteration reaches the dimension. Conditions that are no numbers say nothing."""
     prover = subject.prover
     low, limit = _first(subject, start), as_int(size)
-    if low is not None and ((limit is not None and 0 <= low < limit) or (limit is None and low == 0)):
-        return False  # the first iteration of everything is inside
-    return prover.at_least(start, size) is True or prover.less(start, 0) is True
+    first_inside = (limit is not None and low is not None and 0 <= low < limit) or (
+        limit is None and low == 0
+    )
+    if not context.guards:
+        if first_inside:
+            return False  # the first iteration of everything is inside
+        if prover.at_least(start, size) is True or prover.less(start, 0) is True:
+            return True
+    points = iterations(subject, context, (start, size))
+    if points is None or not points.sure or not points.whole or not points.active.any():
+        return False
+    try:
+        at, limits = points.values(start), points.values(size)
+    except NotEvaluable:
+        return False
+    return bool(((at < 0) | (at >= limits))[points.active].all())

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilelang.analysis.subject import Subject, is_tile
 from tilelang.diagnostics.span import Span
-from tilelang.ir.prove import free_vars
+from tilelang.ir.evaluate import is_choice
+from tilelang.ir.prove import free_vars, operands_of
 from tilelang.ir.tile_program import (
     Bind,
     Context,
@@ -26,25 +28,40 @@ from tilelang.ir.tile_program import (
     OpRecord,
     Store,
 )
-from tilelang.ir.values import Buffer, Unknown
+from tilelang.ir.values import Buffer, Unknown, Value
 from tilelang.ops.registry import TILE_OPS
 
 from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Touch:
-    """One read or write of a tile. `order` counts statements of the whole program, from 1."""
+    """One read or write of a tile. `order` counts statements of the whole program, from 1.
+
+    `starts` and `extents` per dimension of the tile, None where they are not known or the touch is through a
+    view. `argument` is the parameter of `record` that names the tile.
+    """
 
     order: int
     mode: str  # "read", "write", "update"
     span: Span
     context: Context
     record: OpRecord | None = None
+    argument: str = ""
+    starts: tuple[Value, ...] | None = None
+    extents: tuple[Value, ...] = ()
 
     def shares_loop(self, other: Touch) -> bool:
         """Whether one of the two may run again after the other, in a common loop that runs in order."""
         return any(a is b and a.kind != "Parallel" for a in self.context.loops for b in other.context.loops)
+
+    def may_precede(self, other: Touch) -> bool:
+        """Whether this one may run before `other` runs for the first time."""
+        if self.order < other.order or self.shares_loop(other):
+            return True
+        # Under conditions threads may play different parts, and one fills what another reads.
+        return bool(self.context.guards and other.context.guards)
 
 
 @dataclass(eq=False)
@@ -67,20 +84,13 @@ class History:
         """Whether anything may have been written before `at` runs for the first time."""
         if self.escaped or at.context.maybe:
             return True
-        for write in self.touches:
-            if write is at or write.mode == "read":
-                continue
-            if write.order < at.order or write.shares_loop(at):
-                return True
-            # Under conditions threads may play different parts, and one fills what another reads.
-            if at.context.guards and write.context.guards:
-                return True
-        return False
+        return any(w.may_precede(at) for w in self.writes if w is not at)
 
 
 def histories(subject: Subject) -> list[History]:
-    """The history of every tile that the kernel allocates, in order of allocation."""
-    found = {b: History(b) for b in subject.program.buffers if b.view_of is None and is_tile(b)}
+    """The history of every tile and output that the kernel makes, in order of appearance."""
+    made = (b for b in subject.program.buffers if b.view_of is None and (is_tile(b) or b.role == "output"))
+    found = {b: History(b) for b in made}
     _Collector(subject, found).visit(subject.program.body, ())
     _note_escapes(subject, found)
     return list(found.values())
@@ -126,13 +136,22 @@ class _Collector:
                 self._values([start], record.span, record.context.loops, record.context)
         # Operands are read before the result is written.
         for access in sorted(self._subject.accesses(record), key=lambda a: a.mode != "read"):
+            region = access.region
             self._touch(
-                access.region.buffer, access.mode, record.span_of(access.argument), record.context, record
+                region.buffer,
+                access.mode,
+                record.span_of(access.argument),
+                record.context,
+                record=record,
+                argument=access.argument,
+                starts=region.starts if region.fits_rank else None,
+                extents=tuple(access.extents),
             )
 
     def _store(self, node: Store) -> None:
         self._values([node.value, *node.indices], node.span, node.context.loops, node.context)
-        self._touch(node.buffer, "write", node.span, node.context)
+        ones = (1,) * len(node.indices)
+        self._touch(node.buffer, "write", node.span, node.context, starts=node.indices, extents=ones)
 
     def _effects(self, node: Bind | Evaluate, loops: tuple[Loop, ...]) -> None:
         if isinstance(node, Bind):
@@ -149,17 +168,23 @@ class _Collector:
         context: Context | None = None,
     ) -> None:
         for value in values:
+            loads = {} if context is None else sure_loads(value)
             for var in free_vars(value):
                 buffer = self._by_var.get(var)
-                if buffer is not None:
-                    self._touch(buffer, "read", span, context or Context(loops))
+                if buffer is None:
+                    continue
+                for indices in loads.get(var, [None]):
+                    extents = () if indices is None else (1,) * len(indices)
+                    self._touch(
+                        buffer, "read", span, context or Context(loops), starts=indices, extents=extents
+                    )
 
-    def _touch(
-        self, buffer: Buffer, mode: str, span: Span, context: Context, record: OpRecord | None = None
-    ) -> None:
+    def _touch(self, buffer: Buffer, mode: str, span: Span, context: Context, **where: Any) -> None:
         history = self._found.get(buffer.storage)
         if history is not None:
-            history.touches.append(Touch(self._order, mode, span, context, record))
+            if buffer.view_of is not None:
+                where["starts"] = None
+            history.touches.append(Touch(self._order, mode, span, context, **where))
 
     def _escape(self, var: ir.Var) -> None:
         buffer = self._by_var.get(var)
@@ -168,14 +193,44 @@ class _Collector:
             history.escaped = True
 
 
+def sure_loads(value: Any) -> dict[ir.Var, list[tuple[Value, ...]]]:
+    """Buffer -> indices of the elements that an expression certainly reads: not those in the branches of a
+    choice, nor behind `and` and `or`.
+    """
+    found: dict[ir.Var, list[tuple[Value, ...]]] = {}
+
+    def visit(part: Any) -> None:
+        if isinstance(part, ir.TensorLoad):
+            found.setdefault(part.source, []).append(tuple(part.indices))
+            for index in part.indices:
+                visit(index)
+        elif is_choice(part):
+            visit(part.args[0])
+        elif isinstance(part, X.Select):
+            visit(part.condition)
+        elif isinstance(part, X.And | X.Or):
+            visit(part.a)
+        elif isinstance(part, ir.Expr) and not isinstance(part, ir.Var):
+            for operand in operands_of(part):
+                visit(operand)
+
+    visit(value)
+    return found
+
+
 def _note_escapes(subject: Subject, found: dict[Buffer, History]) -> None:
     """A name that stands where no record explains it may have been handed to anything."""
     explained: dict[Buffer, list[Span]] = {}
     for buffer, span in _explained(subject):
         explained.setdefault(buffer.storage, []).append(span)
+    lines = subject.text.splitlines()
+
+    def returned(span: Span) -> bool:
+        return 0 < span.line <= len(lines) and lines[span.line - 1].lstrip().startswith("return")
+
     for span, buffer in subject.program.uses:
         history = found.get(buffer.storage)
-        if history is None or history.escaped:
+        if history is None or history.escaped or (history.buffer.role == "output" and returned(span)):
             continue
         if not any(_contains(outer, span) for outer in explained.get(buffer.storage, ())):
             history.escaped = True

@@ -15,6 +15,8 @@ def check(subject: Subject) -> Iterator[Problem]:
     if not subject.program.complete:
         return
     for history in subject.shared(histories):
+        if history.buffer.role == "output":
+            continue
         if history.escaped or any(t.mode == "read" for t in history.touches):
             continue
         rule = NEVER_READ if history.touches else NEVER_USED

@@ -3,85 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+from tilelang.analysis.collisions import (
+    Collision,
+    Touching,
+    cell_text,
+    collisions,
+    loads_of,
+    number_at,
+    same_value,
+)
 from tilelang.analysis.subject import Subject, soften
-from tilelang.diagnostics.problem import Problem
-from tilelang.diagnostics.rules.order import PARALLEL_REDUCTION_RACE, PARALLEL_WRITE_RACE
-from tilelang.ir.prove import free_vars
+from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.rules.order import PARALLEL_REDUCTION_RACE
 from tilelang.ir.tile_program import Store, walk
-from tilelang.ir.values import Unknown, Value, as_int, show
+from tilelang.ir.values import Unknown
 from tilelang.ops.operands import declared
 
-from tvm import ir  # isort: skip
-from tvm_ffi import structural_equal, structural_walk  # isort: skip
+from tvm import tirx as X  # isort: skip
 
 
 def check(subject: Subject) -> Iterator[Problem]:
     """Stores to shared and global memory; a fragment element has one owner, which iterates one by one."""
+    for node in parallel_stores(subject):
+        touching = Touching(node.context, node.indices, node.context.parallel_vars())
+        for met in collisions(subject, touching, touching):
+            if not updates_itself(node, met):
+                break
+            if _idempotent(node.value, met):
+                continue
+            a, b = sorted((met.first, met.second), key=lambda p: [p[v] for v in met.together])
+            problem = PARALLEL_REDUCTION_RACE.at(
+                node.span,
+                related=(*_loops(node), *declared(node.buffer)),
+                first=met.name(a),
+                second=met.name(b),
+                access=cell_text(subject, node.buffer, node.indices, a),
+                vars=", ".join(v.name for v in met.together if a[v] != b[v]),
+            )
+            yield soften(problem, node.context)
+            break
+
+
+def parallel_stores(subject: Subject) -> Iterator[Store]:
+    """Stores inside T.Parallel to memory that several threads see, all of them known."""
     for node in walk(subject.program.body):
-        if not isinstance(node, Store) or node.buffer.scope not in ("shared", "global"):
-            continue
-        if node.context.guards or any(isinstance(v, Unknown) for v in (node.value, *node.indices)):
-            continue
-        racing = _unused_parallel(subject, node)
-        if not racing or not _no_hidden_index(subject, node):
-            continue
-        if _reads_itself(node):
-            rule = PARALLEL_REDUCTION_RACE
-        elif set(racing) & free_vars(node.value):
-            rule = PARALLEL_WRITE_RACE  # the values may still be equal, which is permitted
-        else:
-            continue
-        names = ", ".join(v.name for v in racing)
-        problem = rule.at(node.span, related=declared(node.buffer), vars=names, access=_cell(node))
-        yield soften(problem, node.context)
+        if (
+            isinstance(node, Store)
+            and node.buffer.scope in ("shared", "global")
+            and node.context.parallel_vars()
+            and not any(isinstance(v, Unknown) for v in (node.value, *node.indices))
+        ):
+            yield node
 
 
-def _unused_parallel(subject: Subject, node: Store) -> list[ir.Var]:
-    """Parallel variables with several iterations that do not choose the element."""
-    used = {v for index in node.indices for v in free_vars(index)}
-    return [
-        v
-        for v in node.context.parallel_vars()
-        if v not in used and v in subject.ranges and (as_int(subject.ranges[v][1]) or 0) >= 2
-    ]
-
-
-def _reads_itself(node: Store) -> bool:
+def updates_itself(node: Store, met: Collision) -> bool:
     """Whether the new value is made from the old one."""
-    if not isinstance(node.value, ir.Expr):
+    cell = [number_at(i, met.first) for i in node.indices]
+    if None in cell:
         return False
-    loads: list[ir.TensorLoad] = []
-    structural_walk(node.value, (ir.TensorLoad, loads.append))
     return any(
-        load.source.same_as(node.buffer.var) and _same_indices(list(load.indices), list(node.indices))
-        for load in loads
+        load.source.same_as(node.buffer.var) and [number_at(i, met.first) for i in load.indices] == cell
+        for load in loads_of(node.value)
     )
 
 
-def _same_indices(a: list[Value], b: list[Value]) -> bool:
-    return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+def _idempotent(value: Any, met: Collision) -> bool:
+    """Whether doing it twice is the same as doing it once: `T.max(s[0], 1)`, the flag that all may set."""
+    return isinstance(value, X.Max | X.Min | X.Or | X.And | X.BitwiseOr | X.BitwiseAnd) and same_value(
+        value, met.first, met.second
+    )
 
 
-def _same(a: Value, b: Value) -> bool:
-    left, right = as_int(a), as_int(b)
-    if left is not None or right is not None:
-        return left == right
-    return bool(structural_equal(a, b))
-
-
-def _no_hidden_index(subject: Subject, node: Store) -> bool:
-    """Indices made only of loop and block variables: a value read before may hide a parallel variable."""
-    known = {v for loop in node.context.loops for v in loop.vars}
-    known |= set(subject.launch.block_vars) if subject.launch is not None else set()
-    for index in node.indices:
-        loads: list[ir.TensorLoad] = []
-        if isinstance(index, ir.Expr):
-            structural_walk(index, (ir.TensorLoad, loads.append))
-        if loads or any(v not in known for v in free_vars(index)):
-            return False
-    return True
-
-
-def _cell(node: Store) -> str:
-    return f"{node.buffer.name}[{', '.join(show(i) for i in node.indices)}]"
+def _loops(node: Store) -> tuple[Related, ...]:
+    loop = next(x for x in node.context.loops if x.kind == "Parallel")
+    return (Related(loop.span, "the parallel loop"),)

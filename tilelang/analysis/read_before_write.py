@@ -1,15 +1,18 @@
-"""read-before-write: a tile is read although nothing was written to it."""
+"""read-before-write: a tile, or a part of it, is read although nothing was written there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilelang.analysis.contents import Touch, histories
-from tilelang.analysis.subject import Subject
-from tilelang.diagnostics.problem import Problem
-from tilelang.diagnostics.rules.order import READ_BEFORE_WRITE
+import numpy as np
+
+from tilelang.analysis.contents import History, Touch, histories
+from tilelang.analysis.coverage import ranges_text, reached, span_of
+from tilelang.analysis.subject import Subject, soften
+from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.rules.order import READ_BEFORE_WRITE, READ_PARTLY_WRITTEN
 from tilelang.diagnostics.span import Span
-from tilelang.ir.values import Buffer
+from tilelang.ir.values import Buffer, as_int
 from tilelang.ops.operands import declared
 
 
@@ -17,7 +20,10 @@ def check(subject: Subject) -> Iterator[Problem]:
     """The first read of each tile. Accumulators of T.gemm are the affair of uninitialised-accumulator."""
     for history in subject.shared(histories):
         first = next((t for t in history.touches if _reads(t)), None)
-        if first is None or history.may_hold_something(first):
+        if first is None or _may_be_given(subject, history):
+            continue
+        if history.may_hold_something(first):
+            yield from _partly(subject, history)
             continue
         yield READ_BEFORE_WRITE.at(
             _place(subject, history.buffer, first),
@@ -26,9 +32,93 @@ def check(subject: Subject) -> Iterator[Problem]:
         )
 
 
+def _may_be_given(subject: Subject, history: History) -> bool:
+    """An output that the caller passes in may hold something; one that the runtime allocates does not."""
+    return history.buffer.role == "output" and (subject.program.style == "lazy" or bool(history.writes))
+
+
 def _reads(touch: Touch) -> bool:
     is_gemm_accumulator = touch.record is not None and touch.record.op == "gemm" and touch.mode == "update"
     return touch.mode != "write" and not is_gemm_accumulator
+
+
+def _partly(subject: Subject, history: History) -> Iterator[Problem]:
+    """The first read of elements that no write reaches before it."""
+    if history.escaped or history.buffer.role == "output":
+        return
+    shape = [as_int(d) for d in history.buffer.shape]
+    for read in history.touches:
+        if not _reads(read) or read.starts is None or read.context.maybe:
+            continue
+        before = [w for w in history.writes if w is not read and w.may_precede(read)]
+        for dim, size in enumerate(shape):
+            if size is None or not _matters(read, dim, len(shape)):
+                continue
+            missing = _missing(subject, read, before, dim, size)
+            if missing is not None:
+                yield soften(_part_problem(subject, history, read, before, dim, missing), read.context)
+                return
+
+
+def _missing(subject: Subject, read: Touch, before: list[Touch], dim: int, size: int) -> np.ndarray | None:
+    """Coordinates of a dimension that are certainly read and certainly not written."""
+    assert read.starts is not None
+    written = reached(subject, dim, size, [(w.context, w.starts, w.extents) for w in before])
+    if written is None:
+        return None
+    part = span_of(subject, read.context, read.starts[dim], read.extents[dim])
+    if part is None or not part.sure:
+        return None
+    taken = np.zeros(size, bool)
+    for first, count in part.pieces:
+        taken[max(0, first) : max(0, first + count)] = True
+    missing = taken & ~written
+    return missing if missing.any() else None
+
+
+def _matters(read: Touch, dim: int, rank: int) -> bool:
+    """Whether all that is read there is used: rows of a product may be computed and never stored, and so may
+    what a copy to a tensor takes beyond its end.
+    """
+    record = read.record
+    if record is None:
+        return True
+    if record.op == "gemm":
+        transposed = as_int(record.value(f"transpose_{read.argument}", False))
+        if transposed is None or read.argument not in ("A", "B"):
+            return False
+        inner = rank - 1 if (read.argument == "A") != bool(transposed) else rank - 2
+        return dim == inner
+    dst = record.region("dst")
+    return dst is None or dst.buffer.scope != "global" or _fits(read, dst.buffer)
+
+
+def _fits(read: Touch, tensor: Buffer) -> bool:
+    """Whether a tensor is surely as large as what is copied to its beginning."""
+    record = read.record
+    dst = record.region("dst") if record is not None else None
+    if dst is None:
+        return False
+    starts = [as_int(s) for s in dst.starts]
+    sizes = [as_int(d) for d in tensor.shape]
+    wanted = [as_int(e) for e in read.extents]
+    if None in starts or None in sizes or None in wanted or len(sizes) < len(wanted):
+        return False
+    ends = zip(sizes[len(sizes) - len(wanted) :], starts[len(starts) - len(wanted) :], wanted, strict=True)
+    return all(n - a >= e for n, a, e in ends if n is not None and a is not None and e is not None)
+
+
+def _part_problem(
+    subject: Subject, history: History, read: Touch, before: list[Touch], dim: int, missing: np.ndarray
+) -> Problem:
+    last = before[-1]
+    return READ_PARTLY_WRITTEN.at(
+        _place(subject, history.buffer, read),
+        related=(Related(last.span, "the last write before it"), *declared(history.buffer)),
+        buffer=history.buffer.name,
+        dim=dim,
+        missing=ranges_text(missing),
+    )
 
 
 def _place(subject: Subject, buffer: Buffer, touch: Touch) -> Span:

@@ -37,3 +37,20 @@ INDEX_NEVER_IN_BOUNDS = replace(
     level=Severity.WARNING,
     message="index {index} of {buffer} is never inside dimension {dim}, which has {size} elements",
 )
+
+GUARDED_TAIL = Rule(
+    "guarded-tail",
+    "bounds",
+    Severity.HINT,
+    "Where a tile may reach past a tensor, the compiler adds a guard.",
+    "guarded tail: {region} may reach past {ends}; what lies outside {outside}",
+)
+GRID_ORDER = Rule(
+    "grid-order",
+    "bounds",
+    Severity.WARNING,
+    "Block variables stand for other dimensions than the grid counts.",
+    "{first} counts {first_extent} blocks but walks dimension {first_dim} of {buffer} ({first_size}), and "
+    "{second} counts {second_extent} but walks dimension {second_dim} ({second_size}): swap the two in the "
+    "grid or in the index",
+)

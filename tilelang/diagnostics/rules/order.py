@@ -22,6 +22,22 @@ READ_BEFORE_WRITE = Rule(
     "A tile must be written before it is read.",
     "{buffer} is read here, but nothing was written to it",
 )
+READ_PARTLY_WRITTEN = replace(
+    READ_BEFORE_WRITE,
+    message="{missing} of dimension {dim} of {buffer} is read here, but nothing was written there",
+)
+
+OUTPUT_NOT_WRITTEN = Rule(
+    "output-not-written",
+    "order",
+    Severity.WARNING,
+    "An output starts uninitialised, so the kernel must write all of it.",
+    "{buffer} is returned, but nothing is written to it",
+)
+OUTPUT_PARTLY_WRITTEN = replace(
+    OUTPUT_NOT_WRITTEN,
+    message="{missing} of dimension {dim} of {buffer}, which has {size} elements, is never written{when}",
+)
 
 NESTED_TILE_OP = Rule(
     "nested-tile-op",
@@ -50,14 +66,43 @@ PARALLEL_REDUCTION_RACE = Rule(
     "parallel-reduction-race",
     "order",
     Severity.ERROR,
-    "Iterations of T.Parallel that update one cell race.",
-    "iterations that differ only in {vars} update the same element {access} at the same time: "
-    "use T.reduce_sum, or a serial loop over {vars}",
+    "Iterations of T.Parallel that update one element race.",
+    "iterations {first} and {second} both read, change and write back {access} at the same time, so one of "
+    "the changes is lost: use T.reduce_sum, or a serial loop over {vars}",
 )
-PARALLEL_WRITE_RACE = replace(
-    PARALLEL_REDUCTION_RACE,
+PARALLEL_WRITE_RACE = Rule(
+    "parallel-write-race",
+    "order",
+    Severity.WARNING,
+    "Iterations of T.Parallel that write different values to one element race.",
+    "iterations {first} and {second} both write {access}, with different values, and either may be the last",
+)
+PARALLEL_WRITE_HINT = replace(
+    PARALLEL_WRITE_RACE,
     level=Severity.HINT,
-    message="iterations that differ only in {vars} all write {access}, and any of them may be the last",
+    message="iterations {first} and {second} both write {access}; unless the values are equal, either may be "
+    "the last",
+)
+PARALLEL_READ_RACE = Rule(
+    "parallel-read-race",
+    "order",
+    Severity.WARNING,
+    "An iteration of T.Parallel must not read what another one writes.",
+    "iteration {reader} reads {access}, which iteration {writer} of the same loop writes, before or after: "
+    "read into another buffer first, or write to one",
+)
+BLOCK_WRITE_RACE = Rule(
+    "block-write-race",
+    "order",
+    Severity.WARNING,
+    "Blocks that write different values to one place race.",
+    "the blocks for all values of {var} write the same part of {buffer}, but what they write depends on "
+    "{var}, and any of them may be the last: use {var} in the index, or loop over it inside the block",
+)
+BLOCK_UPDATE_RACE = replace(
+    BLOCK_WRITE_RACE,
+    message="the blocks for all values of {var} read, change and write back the same elements of {buffer} at "
+    "the same time, so changes are lost: use {var} in the index, or loop over it inside the block",
 )
 DIVERGENT_BARRIER = Rule(
     "divergent-barrier",

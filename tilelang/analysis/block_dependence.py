@@ -1,0 +1,188 @@
+"""On which block variables the contents of each tile depend where they are written to global memory.
+
+The program is followed in order: a whole tile written anew forgets what it held, everything else adds to it.
+Loops are followed until nothing changes. What an unknown call touches may depend on anything; it is marked so
+that nothing is claimed about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tilelang.analysis.collisions import loads_of
+from tilelang.analysis.subject import Subject
+from tilelang.diagnostics.span import Span
+from tilelang.ir.prove import free_vars
+from tilelang.ir.tile_program import Bind, Context, Do, Evaluate, For, If, Launch, Node, OpRecord, Store
+from tilelang.ir.values import Buffer, Unknown, Value
+from tilelang.ops.registry import TILE_OPS
+
+from tvm import ir  # isort: skip
+
+Dependence = frozenset[object]  # block variables, and UNKNOWN
+UNKNOWN = "unknown"
+_NOTHING: Dependence = frozenset()
+_FOLLOWED = frozenset({"copy", "fill", "gemm", "reduce"})
+_MOST_ROUNDS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalWrite:
+    """One write to global memory: on what the place depends, and on what the values do.
+
+    `updates`: the new values are made from the old ones. `sure`: no condition keeps it from happening.
+    """
+
+    buffer: Buffer
+    starts: tuple[Value, ...]
+    extents: tuple[Value, ...]
+    span: Span
+    context: Context
+    place: Dependence
+    values: Dependence
+    condition: Dependence
+    updates: bool
+
+
+def global_writes(subject: Subject) -> list[GlobalWrite]:
+    """All writes to global memory by copies and stores, in program order."""
+    if subject.launch is None:
+        return []
+    follower = _Follower(subject)
+    follower.nodes(subject.launch.body, _NOTHING)
+    return list(follower.writes.values())
+
+
+class _Follower:
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        assert subject.launch is not None
+        self._blocks = frozenset(subject.launch.block_vars)
+        self._by_var = {b.var: b for b in subject.program.buffers if b.known}
+        self._tiles: dict[Buffer, Dependence] = {}
+        self._scalars: dict[ir.Var, Dependence] = {}
+        self.writes: dict[object, GlobalWrite] = {}
+
+    def nodes(self, nodes: Iterable[Node], condition: Dependence) -> None:
+        for node in nodes:
+            match node:
+                case Do():
+                    self._op(node.record, condition)
+                case Store():
+                    self._store(node, condition)
+                case Bind():
+                    self._scalars[node.var] = self._of(node.value)
+                case Evaluate():
+                    self._call(node.value)
+                case For():
+                    self._loop(node, condition)
+                case If():
+                    inner = condition | self._of(node.condition)
+                    self.nodes(node.body, inner)
+                    self.nodes(node.orelse, inner)
+                case Launch():
+                    self.nodes(node.body, condition)
+
+    def _loop(self, node: For, condition: Dependence) -> None:
+        loop = node.loop
+        bounds = self._all((*loop.mins, *loop.extents, node.condition))
+        for _ in range(_MOST_ROUNDS):
+            before = dict(self._tiles), dict(self._scalars)
+            for var in loop.vars:
+                self._scalars[var] = self._scalars.get(var, _NOTHING) | bounds
+            self.nodes(node.body, condition | bounds)
+            for tile, held in before[0].items():  # the body may not have run
+                self._tiles[tile] = self._tiles.get(tile, _NOTHING) | held
+            if before == (self._tiles, self._scalars):
+                return
+
+    def _of(self, value: object) -> Dependence:
+        """On what a scalar depends: block variables, scalars bound before, the contents of what it reads."""
+        if isinstance(value, Unknown):
+            return frozenset({UNKNOWN})
+        found: set[object] = set()
+        for var in free_vars(value):
+            if var in self._blocks:
+                found.add(var)
+            elif var in self._by_var:
+                found |= self._tiles.get(self._by_var[var].storage, _NOTHING)
+            else:
+                found |= self._scalars.get(var, _NOTHING)
+        return frozenset(found)
+
+    def _all(self, values: Iterable[object]) -> Dependence:
+        return frozenset().union(*(self._of(v) for v in values if v is not None))
+
+    def _op(self, record: OpRecord, condition: Dependence) -> None:
+        accesses = self._subject.accesses(record)
+        if record.op not in _FOLLOWED:
+            touched = [a.region.buffer for a in accesses] if record.op in TILE_OPS else []
+            for operand in record.operands.values():
+                touched += [self._by_var[v] for v in free_vars(operand.value) if v in self._by_var]
+            self._forget(touched)
+            return
+        values = self._all(o.value for n, o in record.operands.items() if n in ("value", "clear_accum"))
+        for access in accesses:
+            if access.mode != "write":
+                values |= self._tiles.get(access.region.buffer.storage, _NOTHING)
+                values |= self._all(access.region.starts)
+        for access in accesses:
+            if access.mode == "read":
+                continue
+            region = access.region
+            whole = region.whole and region.buffer.view_of is None and access.mode == "write"
+            anew = whole and not record.context.maybe and not record.context.guards
+            self._put(region.buffer, values | condition, anew)
+            if region.buffer.scope == "global" and region.fits_rank:
+                self._note(
+                    record, region.buffer, region.starts, access.extents, record.span_of(access.argument),
+                    record.context, values, condition, updates=False,
+                )  # fmt: skip
+
+    def _store(self, node: Store, condition: Dependence) -> None:
+        values = self._of(node.value)
+        self._put(node.buffer, values | condition | self._all(node.indices), anew=False)
+        if node.buffer.scope == "global":
+            own = [load for load in loads_of(node.value) if load.source.same_as(node.buffer.var)]
+            updates = any([str(i) for i in load.indices] == [str(i) for i in node.indices] for load in own)
+            ones = (1,) * len(node.indices)
+            self._note(
+                node, node.buffer, node.indices, ones, node.span, node.context, values, condition, updates
+            )
+
+    def _note(
+        self,
+        key: object,
+        buffer: Buffer,
+        starts: Sequence[Value],
+        extents: Sequence[Value],
+        span: Span,
+        context: Context,
+        values: Dependence,
+        condition: Dependence,
+        updates: bool,
+    ) -> None:
+        self.writes[key] = GlobalWrite(
+            buffer,
+            tuple(starts),
+            tuple(extents),
+            span,
+            context,
+            self._all(starts),
+            values,
+            condition,
+            updates,
+        )
+
+    def _put(self, buffer: Buffer, values: Dependence, anew: bool) -> None:
+        before = _NOTHING if anew else self._tiles.get(buffer.storage, _NOTHING)
+        self._tiles[buffer.storage] = before | values
+
+    def _call(self, value: object) -> None:
+        self._forget([self._by_var[v] for v in free_vars(value) if v in self._by_var])
+
+    def _forget(self, buffers: Iterable[Buffer]) -> None:
+        for buffer in buffers:
+            held = self._tiles.get(buffer.storage, _NOTHING)
+            self._tiles[buffer.storage] = held | {UNKNOWN}

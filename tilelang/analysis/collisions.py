@@ -1,0 +1,229 @@
+"""Two iterations that run at the same time and touch one element: what the rules about races look for.
+
+"At the same time" are the iterations of one T.Parallel region, or the threads of a block in explicit thread
+code. Loops around are held at their last value, loops inside belong to their iteration. Every pair that is
+found is real: guards are computed, and a condition that reads memory makes the search find nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilelang.analysis.affine import affine
+from tilelang.analysis.iterations import Iterations, iterations
+from tilelang.analysis.subject import Subject
+from tilelang.ir.evaluate import NotEvaluable, evaluate, is_choice
+from tilelang.ir.prove import free_vars, operands_of, substitute
+from tilelang.ir.tile_program import Context
+from tilelang.ir.values import Buffer, Value, as_int, show
+
+from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
+from tvm_ffi import structural_walk  # isort: skip
+
+_MOST_POINTS = 1 << 17
+_MOST_PAIRS = 16
+
+Point = Mapping[ir.Var, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Touching:
+    """A statement's touch of an element. The values of `together` run at the same time."""
+
+    context: Context
+    indices: tuple[Value, ...]
+    together: tuple[ir.Var, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Collision:
+    """Two points with different values of `together` that touch the same element."""
+
+    together: tuple[ir.Var, ...]
+    first: Point
+    second: Point
+
+    def name(self, point: Point) -> str:
+        """`(0, 1)`, or `3` where there is one variable."""
+        values = [str(point[v]) for v in self.together]
+        return values[0] if len(values) == 1 else f"({', '.join(values)})"
+
+
+def collisions(subject: Subject, one: Touching, other: Touching) -> Iterator[Collision]:
+    """Some pairs of iterations of which the first touches in `one` what the second touches in `other`."""
+    if one is other and _one_element_each(subject, one):
+        return
+    a = _points(subject, one)
+    b = a if one is other else _points(subject, other)
+    if a is None or b is None:
+        return
+    try:
+        cells, others = _flat(a, one.indices), _flat(b, other.indices)
+        who, whose = _flat(a, one.together), _flat(b, other.together)
+    except NotEvaluable:
+        return
+    where = _Where.of(cells, a.active.ravel()), _Where.of(others, b.active.ravel())
+    for first, second in _pairs(where[0], where[1], who, whose):
+        here, there = a.at(first), b.at(second)
+        met = zip(one.indices, other.indices, strict=True)
+        if all(number_at(x, here) == number_at(y, there) for x, y in met):
+            yield Collision(one.together, here, there)
+
+
+def _points(subject: Subject, touching: Touching) -> Iterations | None:
+    last_of = frozenset(_around(subject, touching))
+    asked = (*touching.indices, *touching.together)
+    found = iterations(subject, touching.context, asked, last_of=last_of, most=_MOST_POINTS)
+    return found if found is not None and found.sure else None
+
+
+def _around(subject: Subject, touching: Touching) -> Iterator[ir.Var]:
+    """Variables that are the same for all who run together: of blocks, and of loops outside."""
+    mine = set(touching.together)
+    if subject.launch is not None:
+        yield from subject.launch.block_vars
+        yield from (v for v in subject.launch.thread_vars if v not in mine)
+    for loop in touching.context.loops:
+        if mine & set(loop.vars):
+            return
+        yield from loop.vars
+
+
+def _one_element_each(subject: Subject, touching: Touching) -> bool:
+    """The common case: each variable alone moves an index of its own."""
+    inside = set(touching.together) | {v for loop in touching.context.loops for v in loop.vars}
+    inside -= set(_around(subject, touching))
+    left = {v for v in touching.together if as_int(subject.ranges.get(v, (0, None))[1]) != 1}
+    for index in touching.indices:
+        form = affine(index)
+        used = inside & (set(form.variables) if form is not None else free_vars(index))
+        if form is not None and len(used) == 1:
+            left -= used
+    return not left
+
+
+def _flat(points: Iterations, values: Sequence[Value]) -> np.ndarray:
+    """One number for each tuple of `values`, at every point."""
+    flat = np.zeros(points.shape, np.int64)
+    for value in values:
+        here = points.values(value).astype(np.int64)
+        flat = flat * _STRIDE + (here + _OFFSET)
+    return flat.ravel()
+
+
+_OFFSET = 1 << 20  # indices may be negative, or leave their buffer
+_STRIDE = (1 << 21) + 7
+
+
+@dataclass(frozen=True, eq=False)
+class _Where:
+    """Active points ordered by the element they touch."""
+
+    cells: np.ndarray
+    points: np.ndarray
+
+    @staticmethod
+    def of(cells: np.ndarray, active: np.ndarray) -> _Where:
+        points = np.flatnonzero(active)
+        points = points[np.argsort(cells[points], kind="stable")]
+        return _Where(cells[points], points)
+
+
+def _pairs(a: _Where, b: _Where, who: np.ndarray, whose: np.ndarray) -> Iterator[tuple[int, int]]:
+    """A few pairs (point of a, point of b) on one element by different iterations, in the order of a."""
+    if not len(a.cells) or not len(b.cells):
+        return
+    first = np.searchsorted(b.cells, a.cells, "left")
+    last = np.searchsorted(b.cells, a.cells, "right") - 1
+    met = last >= first
+    given = 0
+    for candidate in (first, last):  # one of the two is another iteration, if any of this element is
+        theirs = b.points[np.clip(candidate, 0, len(b.points) - 1)]
+        for k in np.flatnonzero(met & (whose[theirs] != who[a.points])):
+            yield int(a.points[k]), int(theirs[k])
+            given += 1
+            if given % _MOST_PAIRS == 0:
+                break
+
+
+# What they do there
+
+
+def cell_text(subject: Subject, buffer: Buffer, indices: Sequence[Value], point: Point) -> str:
+    """`s[0]`, `O[bx, 3]`: the element with what varies in numbers."""
+    around = set(subject.launch.block_vars) if subject.launch is not None else set()
+    inside = {v: n for v, n in point.items() if v not in around}
+    shown = (show(subject.prover.simplify(substitute(i, inside))) for i in indices)
+    return f"{buffer.name}[{', '.join(shown)}]"
+
+
+def same_value(value: Any, a: Point, b: Point) -> bool:
+    """Whether an expression surely has one value at both points, given the same memory."""
+    if not isinstance(value, ir.Expr):
+        return True
+    if isinstance(value, ir.Var):
+        return a.get(value) == b.get(value)
+    x, y = number_at(value, a), number_at(value, b)
+    if x is not None and y is not None:
+        return x == y
+    if isinstance(value, ir.TensorLoad):
+        return all(same_value(i, a, b) for i in value.indices)
+    chosen = _chosen(value, a, b)
+    if chosen is not None:
+        return chosen[0] is chosen[1] and same_value(chosen[0], a, b)
+    return all(same_value(part, a, b) for part in operands_of(value))
+
+
+def differs(value: Any, a: Point, b: Point, data: Collection[Any]) -> bool:
+    """Whether an expression has different values at two points for sizes as they are and `data`, buffers
+    whose elements are arbitrary.
+    """
+    x, y = number_at(value, a), number_at(value, b)
+    if x is not None and y is not None:
+        return x != y
+    if not isinstance(value, ir.Expr) or isinstance(value, ir.Var):
+        return False
+    if isinstance(value, ir.TensorLoad):
+        moved = ((number_at(i, a), number_at(i, b)) for i in value.indices)
+        known = [(m, n) for m, n in moved if m is not None and n is not None]
+        return value.source in data and any(m != n for m, n in known)
+    chosen = _chosen(value, a, b)
+    if chosen is not None:
+        return chosen[0] is chosen[1] and differs(chosen[0], a, b, data)
+    return any(differs(part, a, b, data) for part in operands_of(value))
+
+
+def _chosen(value: Any, a: Point, b: Point) -> tuple[Any, Any] | None:
+    """The branches of a choice that are taken at both points, where that can be computed."""
+    if isinstance(value, X.Select):
+        condition, yes, no = value.condition, value.true_value, value.false_value
+    elif is_choice(value):
+        condition, yes, no = value.args
+    else:
+        return None
+    x, y = number_at(condition, a), number_at(condition, b)
+    return None if x is None or y is None else (yes if x else no, yes if y else no)
+
+
+def number_at(value: Value, point: Point) -> int | None:
+    """The integer that a value is at a point, None where it is none."""
+    number = as_int(value)
+    if number is not None:
+        return number
+    try:
+        return int(evaluate(value, {v.__chandle__(): n for v, n in point.items()}))
+    except (NotEvaluable, TypeError):
+        return None
+
+
+def loads_of(value: Any) -> list[ir.TensorLoad]:
+    """All elements of memory that an expression reads."""
+    found: list[ir.TensorLoad] = []
+    if isinstance(value, ir.Expr):
+        structural_walk(value, (ir.TensorLoad, found.append))
+    return found

@@ -1,0 +1,74 @@
+"""grid-order: two block variables of which each walks the dimension that the grid counts for the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+
+from tilelang.analysis.global_places import GlobalPlace, global_places
+from tilelang.analysis.kernel_facts import size_text
+from tilelang.analysis.subject import Subject, soften
+from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.rules.bounds import GRID_ORDER
+from tilelang.ir.prove import free_vars
+from tilelang.ir.tile_program import Launch
+from tilelang.ir.values import Unknown, Value, show
+from tilelang.ops.operands import declared
+
+from tvm import ir  # isort: skip
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """The first such access of a kernel. That sizes are unrelated is no evidence; that swapping fits is."""
+    launch = subject.launch
+    if launch is None or any(isinstance(e, Unknown) for e in launch.grid):
+        return
+    walks = dict(zip(launch.block_vars, launch.grid, strict=False))
+    for place in subject.shared(global_places):
+        dims = {v: d for d, s in enumerate(place.starts) for v in free_vars(s) if v in walks}
+        for first, second in permutations(dims, 2):
+            if dims[first] < dims[second] and _swapped(subject, place, walks, dims, first, second):
+                yield soften(_problem(launch, place, walks, dims, first, second), place.context)
+                return
+
+
+def _swapped(
+    subject: Subject,
+    place: GlobalPlace,
+    walks: dict[ir.Var, Value],
+    dims: dict[ir.Var, int],
+    first: ir.Var,
+    second: ir.Var,
+) -> bool:
+    """Whether the extents of the two would fit the other one's dimension, and do not fit their own."""
+    symbols = {s.var for s in subject.program.symbols}
+    sizes = [place.buffer.shape[dims[v]] for v in (first, second)]
+    own = [free_vars(walks[v]) & symbols for v in (first, second)]
+    theirs = [free_vars(s) & symbols for s in sizes]
+    if all(own) and all(theirs):
+        crossed = own[0] <= theirs[1] and own[1] <= theirs[0]
+        return crossed and not own[0] & theirs[0] and not own[1] & theirs[1]
+    return False
+
+
+def _problem(
+    launch: Launch,
+    place: GlobalPlace,
+    walks: dict[ir.Var, Value],
+    dims: dict[ir.Var, int],
+    first: ir.Var,
+    second: ir.Var,
+) -> Problem:
+    return GRID_ORDER.at(
+        place.spans[dims[first]],
+        related=(Related(launch.span, "the grid"), *declared(place.buffer)),
+        buffer=place.buffer.name,
+        first=first.name,
+        first_extent=size_text(walks[first]),
+        first_dim=dims[first],
+        first_size=show(place.buffer.shape[dims[first]]),
+        second=second.name,
+        second_extent=size_text(walks[second]),
+        second_dim=dims[second],
+        second_size=show(place.buffer.shape[dims[second]]),
+    )

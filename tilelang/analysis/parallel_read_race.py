@@ -1,0 +1,81 @@
+"""parallel-read-race: an iteration of T.Parallel reads what another iteration of the same loop writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilelang.analysis.collisions import Touching, cell_text, collisions
+from tilelang.analysis.subject import Subject, soften
+from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.rules.order import PARALLEL_READ_RACE
+from tilelang.ir.tile_ops import SYNC, is_call
+from tilelang.ir.tile_program import Access, Evaluate, For, Loop, Node, walk
+from tilelang.ir.values import Buffer, Unknown
+from tilelang.ops.operands import declared
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """Once per buffer and loop. A barrier inside the loop may order the two, so it is left alone."""
+    for (loop, buffer), found in _by_region(subject).items():
+        writes = [a for a in found if a.mode == "write"]
+        reads = [a for a in found if a.mode == "read"]
+        if writes and reads and not _has_barrier(subject, loop):
+            problem = _first_race(subject, loop, buffer, writes, reads)
+            if problem is not None:
+                yield problem
+
+
+def _by_region(subject: Subject) -> dict[tuple[Loop, Buffer], list[Access]]:
+    """Accesses to memory that several threads see, by outermost parallel loop and buffer."""
+    regions: dict[tuple[Loop, Buffer], list[Access]] = {}
+    for access in subject.program.accesses:
+        known = len(access.indices) == len(access.buffer.shape) and not any(
+            isinstance(i.start, Unknown) for i in access.indices
+        )
+        if known and access.buffer.scope in ("shared", "global"):
+            loop = next((x for x in access.context.loops if x.kind == "Parallel"), None)
+            if loop is not None:
+                regions.setdefault((loop, access.buffer), []).append(access)
+    return regions
+
+
+def _first_race(
+    subject: Subject, loop: Loop, buffer: Buffer, writes: list[Access], reads: list[Access]
+) -> Problem | None:
+    for read in reads:
+        for write in writes:
+            if read.context.parallel_vars() != write.context.parallel_vars():
+                continue
+            reading, writing = _touching(read), _touching(write)
+            if _text(reading) == _text(writing):
+                continue  # each iteration has its own element, or parallel-reduction-race speaks
+            for met in collisions(subject, reading, writing):
+                problem = PARALLEL_READ_RACE.at(
+                    read.span,
+                    related=(
+                        Related(write.span, "the element is written here"),
+                        Related(loop.span, "the parallel loop"),
+                        *declared(buffer),
+                    ),
+                    reader=met.name(met.first),
+                    writer=met.name(met.second),
+                    access=cell_text(subject, buffer, reading.indices, met.first),
+                    buffer=buffer.name,
+                )
+                return soften(soften(problem, read.context), write.context)
+    return None
+
+
+def _touching(access: Access) -> Touching:
+    return Touching(access.context, tuple(i.start for i in access.indices), access.context.parallel_vars())
+
+
+def _text(touching: Touching) -> list[str]:
+    return [str(i) for i in touching.indices]
+
+
+def _has_barrier(subject: Subject, loop: Loop) -> bool:
+    body: list[Node] = next(
+        n.body for n in walk(subject.program.body) if isinstance(n, For) and n.loop is loop
+    )
+    return any(isinstance(n, Evaluate) and is_call(n.value, SYNC) for n in walk(body))

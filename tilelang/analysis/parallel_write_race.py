@@ -1,0 +1,45 @@
+"""parallel-write-race: iterations of one T.Parallel that write different values to the same element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilelang.analysis.arbitrary_data import arbitrary_data
+from tilelang.analysis.collisions import Collision, Touching, cell_text, collisions, differs, same_value
+from tilelang.analysis.parallel_reduction_race import parallel_stores, updates_itself
+from tilelang.analysis.subject import Subject, soften
+from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.rule import Rule
+from tilelang.diagnostics.rules.order import PARALLEL_WRITE_HINT, PARALLEL_WRITE_RACE
+from tilelang.ir.tile_program import Store
+from tilelang.ops.operands import declared
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """That all write one value is permitted. Values that are read from different elements of the kernel's
+    data differ; others only may.
+    """
+    for node in parallel_stores(subject):
+        touching = Touching(node.context, node.indices, node.context.parallel_vars())
+        pairs = list(collisions(subject, touching, touching))
+        if any(updates_itself(node, met) for met in pairs):
+            continue  # the affair of parallel-reduction-race
+        data = subject.shared(arbitrary_data) if pairs else frozenset()
+        proven = next((m for m in pairs if differs(node.value, m.first, m.second, data)), None)
+        doubtful = next((m for m in pairs if not same_value(node.value, m.first, m.second)), None)
+        if proven is not None:
+            yield soften(_problem(subject, node, proven, PARALLEL_WRITE_RACE), node.context)
+        elif doubtful is not None:
+            yield soften(_problem(subject, node, doubtful, PARALLEL_WRITE_HINT), node.context)
+
+
+def _problem(subject: Subject, node: Store, met: Collision, rule: Rule) -> Problem:
+    a, b = sorted((met.first, met.second), key=lambda p: [p[v] for v in met.together])
+    loop = next(x for x in node.context.loops if x.kind == "Parallel")
+    return rule.at(
+        node.span,
+        related=(Related(loop.span, "the parallel loop"), *declared(node.buffer)),
+        first=met.name(a),
+        second=met.name(b),
+        access=cell_text(subject, node.buffer, node.indices, a),
+    )
