@@ -147,9 +147,51 @@ def k(A, B):
 """
 
 
+PRODUCT = """
+@tilelang.jit
+def k(A, B, C):
+    A: T.Tensor((1024, 1024), T.float16)
+    B: T.Tensor((1024, 1024), T.float16)
+    C: T.Tensor((1024, 1024), T.float32)
+    with T.Kernel(8, 4, threads={threads}) as (bx, by):
+        a = T.alloc_shared((256, 32), T.float16)
+        b = T.alloc_shared((32, 128), T.float16)
+        c = T.alloc_fragment((256, 128), T.float32)
+        T.clear(c)
+        for ko in {loop}:
+            T.copy(A[by * 256, ko * 32], a)
+            T.copy(B[ko * 32, bx * 128], b)
+            T.gemm(a, b, c)
+        T.copy(c, C[by * 256, bx * 128])
+"""
+STAGED = "T.Pipelined(32, num_stages=3)"
+
+
 @pytest.mark.parametrize(
     ("body", "rule", "expected"),
     [
+        (PRODUCT.format(threads=128, loop=STAGED), "register-pressure", ["threads=256)"]),
+        (PRODUCT.format(threads=64, loop=STAGED), "register-pressure", ["threads=256)"]),
+        (
+            PRODUCT.format(threads=256, loop="T.serial(1024 // 32)"),
+            "missing-pipeline",
+            ["in T.Pipelined(1024 // 32, num_stages=2):"],
+        ),
+        (
+            PRODUCT.format(threads=256, loop="range(0, 32)"),
+            "missing-pipeline",
+            ["in T.Pipelined(0, 32, num_stages=2):"],
+        ),
+        (
+            PRODUCT.format(threads=256, loop="T.Pipelined(32, num_stages=0)"),
+            "missing-pipeline",
+            ["in T.Pipelined(32, num_stages=2):"],
+        ),
+        (
+            PRODUCT.format(threads=256, loop="T.Pipelined(32)"),
+            "missing-pipeline",
+            ["in T.Pipelined(32, num_stages=2):"],
+        ),
         (PIPELINE.format(threads=128, stages=7), "shared-memory-budget", ["num_stages=3)"]),
         (PIPELINE.format(threads=4096, stages=3), "thread-count", ["threads=1024)"]),
         (PIPELINE.format(threads=16, stages=3), "thread-count", ["threads=32)"]),

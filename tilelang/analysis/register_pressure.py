@@ -17,6 +17,8 @@ from tilelang.ops.gemm import gemm_plan
 from tilelang.ops.operands import dtype_bits, dtype_name, tile_bytes, times
 from tilelang.ops.source_edits import keyword_edit
 
+_ROOM = 64  # registers that operands and addresses of a gemm take beside its accumulator
+
 
 @dataclass(frozen=True, eq=False)
 class Held:
@@ -34,26 +36,35 @@ def check(subject: Subject) -> Iterator[Problem]:
     """A warning where a loop carries more than there is from one iteration to the next: no compiler can keep
     that in registers. A hint where so much is alive at one time, which a compiler may reorder.
     """
-    limit = features(subject.target).registers_per_thread
+    limit = registers_per_thread(subject, subject.threads)
     if limit is None:
         return
     held = subject.shared(held_fragments)
     carried = max((_carried(subject, held, loop) for loop in _loops(subject)), key=registers, default=[])
     alive = max((_alive(held, h.history) for h in held), key=registers, default=[])
-    rule, found = (REGISTER_PRESSURE, carried) if registers(carried) > limit else (REGISTERS_ALIVE, alive)
-    if registers(found) <= limit:
+    # A loop that carries all there is has none left to compute with.
+    rule, found = (REGISTER_PRESSURE, carried) if registers(carried) >= limit else (REGISTERS_ALIVE, alive)
+    if registers(found) < limit:
         return
     largest = max(found, key=lambda h: h.registers)
     yield rule.at(
         largest.buffer.span,
         related=tuple(Related(h.buffer.span, _part(h)) for h in found if h is not largest),
-        fixes=_more_threads(subject, registers(found), limit),
+        fixes=_more_threads(subject, registers(found)),
         count=registers(found),
         parts=", ".join(_part(h) for h in found),
         threads=subject.threads,
         limit=limit,
         target=subject.target,
     )
+
+
+def registers_per_thread(subject: Subject, threads: int | None) -> int | None:
+    """How many each of `threads` can have: a block must fit into the registers of one multiprocessor too."""
+    can = features(subject.target)
+    if can.registers_per_thread is None or threads is None:
+        return can.registers_per_thread
+    return min(can.registers_per_thread, can.processor.registers // threads if can.processor else 1 << 16)
 
 
 def held_fragments(subject: Subject) -> list[Held]:
@@ -111,14 +122,15 @@ def _part(held: Held) -> str:
     return f"{held.buffer.name} {held.registers} ({times(held.buffer.shape)} {dtype_name(held.buffer)})"
 
 
-def _more_threads(subject: Subject, count: int, limit: int) -> tuple[Fix, ...]:
-    """Twice the threads, or four times, where that is enough and every gemm can be shared out so."""
+def _more_threads(subject: Subject, count: int) -> tuple[Fix, ...]:
+    """Twice the threads, or four times, where that leaves room and every gemm can be shared out so."""
     threads, launch = subject.threads, subject.launch
     if threads is None or launch is None:
         return ()
     for factor in (2, 4):
         wanted = threads * factor
-        if count > limit * factor or wanted > limits(subject.target).threads:
+        limit = registers_per_thread(subject, wanted)
+        if wanted > limits(subject.target).threads or count > ((limit or 0) - _ROOM) * factor:
             continue
         context = replace(subject.context, threads=wanted)
         plans = [gemm_plan(r, context) for r in subject.records if r.op == "gemm"]
