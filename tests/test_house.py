@@ -25,13 +25,13 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _BASE = {"diagnostics", "facts", "arch"}
 _IR = {*_BASE, "ir"}
-_LAYOUT = {*_IR, "layout"}
+_LAYOUT = {*_IR, "layout", "language"}
 _OPS = {*_LAYOUT, "ops"}
 _FRONTEND = {*_OPS, "language", "frontend"}
 _ANALYSIS = {*_FRONTEND, "analysis"}
 _PASSES = {*_ANALYSIS, "passes"}
 _TARGETS = {*_PASSES, "runtime", "targets"}
-_TOP = {*_TARGETS, "jit", "autotuner", "profiler", "utils"}
+_TOP = {*_TARGETS, "jit", "autotuner", "profiler", "utils", "reference"}
 
 # Room of `tilelang` -> the rooms it may import. A room that is not listed here does not exist.
 ALLOWED: Mapping[str, set[str]] = {
@@ -43,6 +43,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "ir": _IR,
     "layout": _LAYOUT,
     "ops": _OPS,
+    "reference": {*_OPS, "reference"},
     "frontend": _FRONTEND,
     "analysis": _ANALYSIS,
     "passes": _PASSES,

@@ -118,6 +118,15 @@ class JITKernel:
 
         return Profiler(self, tensor_supply_type or TensorSupplyType.Auto)
 
+    def reference(self, *args: Any) -> Any:
+        """What a call with these arguments should return, computed from the tile program's own meaning.
+
+        Slow: meant for small tensors and tests. See `tilelang.reference.run`, also for what it raises.
+        """
+        from tilelang.reference import run
+
+        return run(self, *args)
+
     def run_once(self, func: Callable[..., Any] | None = None) -> None:
         """One call of the kernel (or of `func`) on inputs made for its parameters."""
         self.get_profiler().run_once(func)

@@ -1,0 +1,391 @@
+"""Runs the statements of a tile function, one block after the other.
+
+Lanes: statements outside T.Parallel run once per block; a T.Parallel loop runs all its iterations side by
+side, one lane each, statement by statement; explicit thread code runs one lane per thread. Conditions, loops
+with other bounds per lane, `break` and `continue` narrow the set of active lanes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.ir import tile_ops
+from tilelang.ops.atomic import Atomic
+from tilelang.reference.errors import NoMeaning, ReferenceFailure
+from tilelang.reference.expressions import Expressions
+from tilelang.reference.memory import Storage, Tensor, row_major
+from tilelang.reference.operations import MEANINGS, UPDATES
+
+ONE = np.ones(1, bool)
+_NO_EFFECT = frozenset({"tl.sync", "tirx.tvm_storage_sync", "tl.sync_warp", "tl.sync_grid"})
+_STEPS = 50_000_000  # statements, so that a loop that never ends is an error and not a hang
+
+
+@dataclass
+class _Frame:
+    """The loop being run: which lanes left it, and which skip the rest of this iteration."""
+
+    broken: np.ndarray
+    continued: np.ndarray
+
+
+@dataclass
+class Machine:
+    """Memory and variables while a function runs. `tensors` maps buffer variables (by handle) to memory."""
+
+    tensors: dict[int, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.expressions = Expressions(self._load, self._value_call)
+        self._frames: list[_Frame] = []
+        self._by_threads = False
+        self._steps = 0
+        self._span: Any = None  # of the statement that runs, where an expression has none
+
+    # Statements. Each takes the active lanes and returns those that go on behind it.
+
+    def run(self, stmt: Any, active: np.ndarray) -> np.ndarray:
+        """Execute `stmt` for the lanes in `active`; returns the lanes that did not jump away."""
+        self._steps += 1
+        if self._steps > _STEPS:
+            raise ReferenceFailure(f"gave up after {_STEPS} statements", stmt.span)
+        if not active.any():
+            return active
+        self._span = stmt.span if stmt.span is not None else self._span
+        match stmt:
+            case X.SeqStmt():
+                for part in stmt.seq:
+                    active = self.run(part, active)
+                return active
+            case X.For():
+                return self._loop(stmt, active)
+            case X.While():
+                return self._while(stmt, active)
+            case X.IfThenElse():
+                return self._if(stmt, active)
+            case X.BufferStore():
+                self._store(stmt, active)
+            case X.Bind():
+                self._set(stmt.var, self.expressions.value(stmt.value, active), active)
+            case X.Evaluate():
+                self._evaluate(stmt, active)
+            case X.AllocBuffer():
+                self._alloc(stmt.buffer, active)
+            case X.DeclBuffer():
+                self._view(stmt)
+            case X.AttrStmt():
+                return self._attribute(stmt, active)
+            case X.Break() | X.Continue():
+                return self._jump(isinstance(stmt, X.Break), active)
+            case _:
+                raise NoMeaning(f"the reference does not know the statement {type(stmt).__name__}")
+        return active
+
+    def _attribute(self, stmt: Any, active: np.ndarray) -> np.ndarray:
+        if stmt.attr_key != "thread_extent":
+            return self.run(stmt.body, active)
+        tag = str(stmt.node.thread_tag)
+        if tag.startswith("blockIdx"):
+            return self._blocks(stmt, active)
+        return self._threads(stmt, active)
+
+    def _blocks(self, stmt: Any, active: np.ndarray) -> np.ndarray:
+        axes, body = [], stmt
+        while isinstance(body, X.AttrStmt) and str(body.node.thread_tag).startswith("blockIdx"):
+            axes.append((body.node.var, self.expressions.integer(body.value, active)))
+            body = body.body
+        outside = dict(self.tensors), dict(self.expressions.values)
+        for place in itertools.product(*(range(n) for _, n in reversed(axes))):
+            for (var, _), at in zip(axes, reversed(place), strict=True):
+                self.expressions.values[var.__chandle__()] = np.asarray(at, np.int32)
+            self.run(body, active)
+            self.tensors, self.expressions.values = dict(outside[0]), dict(outside[1])
+        return active
+
+    def _threads(self, stmt: Any, active: np.ndarray) -> np.ndarray:
+        axes, body = [], stmt
+        while isinstance(body, X.AttrStmt) and body.attr_key == "thread_extent":
+            axes.append((body.node.var, self.expressions.integer(body.value, active)))
+            body = body.body
+        if not _uses(body, [v for v, _ in axes]):
+            return self.run(body, active)
+        numbers = np.indices([n for _, n in reversed(axes)]).reshape(len(axes), -1)
+        for (var, _), at in zip(axes, reversed(list(numbers)), strict=True):
+            self.expressions.values[var.__chandle__()] = at.astype(np.int32)
+        self._by_threads = True
+        try:
+            return self.run(body, np.ones(numbers.shape[1], bool))
+        finally:
+            self._by_threads = False
+
+    # Loops
+
+    def _loop(self, loop: Any, active: np.ndarray) -> np.ndarray:
+        if loop.kind == X.ForKind.PARALLEL:
+            return self._parallel(loop, active)
+        first = np.asarray(self.expressions.value(loop.min, active), np.int64)
+        count = np.asarray(self.expressions.value(loop.extent, active), np.int64)
+        step = 1 if loop.step is None else int(self.expressions.integer(loop.step, active))
+        frame = _Frame(np.zeros_like(active), np.zeros_like(active))
+        self._frames.append(frame)
+        # `extent` is how far the variable goes; a step visits every step-th value of that range.
+        rounds = -(-count // step)
+        for k in range(int(np.max(np.broadcast_to(rounds, active.shape)[active], initial=0))):
+            frame.continued[:] = False
+            inside = active & ~frame.broken & (k < rounds)
+            if not inside.any():
+                break
+            self._set(loop.loop_var, (first + k * step).astype(np.int32), inside)
+            self.run(loop.body, inside)
+        self._frames.pop()
+        return active
+
+    def _while(self, loop: Any, active: np.ndarray) -> np.ndarray:
+        frame = _Frame(np.zeros_like(active), np.zeros_like(active))
+        self._frames.append(frame)
+        inside = active
+        while inside.any():
+            frame.continued[:] = False
+            holds = np.asarray(self.expressions.value(loop.condition, inside), bool)
+            inside = inside & holds
+            if not inside.any():
+                break
+            self.run(loop.body, inside)
+            inside = inside & ~frame.broken
+        self._frames.pop()
+        return active
+
+    def _jump(self, is_break: bool, active: np.ndarray) -> np.ndarray:
+        if not self._frames:
+            raise ReferenceFailure("break or continue outside a loop")
+        frame = self._frames[-1]
+        gone = frame.broken if is_break else frame.continued
+        gone |= active
+        return np.zeros_like(active)
+
+    def _parallel(self, loop: Any, active: np.ndarray) -> np.ndarray:
+        """All iterations at once. In thread code the loop is the whole block's, not each thread's."""
+        outer = self.expressions.values
+        frames, self._frames = self._frames, []
+        by_threads, self._by_threads = self._by_threads, False
+        if by_threads:
+            active = self._together(active)
+        extent = (
+            self.expressions.integer(loop.extent, active)
+            if active.size == 1
+            else int(np.max(np.asarray(self.expressions.value(loop.extent, active))))
+        )
+        count = active.size
+        first = np.asarray(self.expressions.value(loop.min, active))
+        limit = np.asarray(self.expressions.value(loop.extent, active))
+        self.expressions.values = {
+            k: v if v.ndim == 0 else np.repeat(np.broadcast_to(v, (count,)), extent)
+            for k, v in self.expressions.values.items()
+        }
+        private = self._spread(count, extent)
+        number = np.tile(np.arange(extent), count)
+        first, limit = (np.repeat(np.broadcast_to(x, (count,)), extent) for x in (first, limit))
+        inside = np.repeat(active, extent) & (number < limit)
+        self.expressions.values[loop.loop_var.__chandle__()] = (first + number).astype(np.int32)
+        if extent:
+            self.run(loop.body, inside)
+        self._gather(private, count, extent, inside)
+        self.expressions.values = outer
+        self._frames, self._by_threads = frames, by_threads
+        return active
+
+    def _spread(self, count: int, extent: int) -> dict[int, np.ndarray]:
+        """Give every lane its own copy of the private arrays. Returns what they held before."""
+        before = {}
+        for handle, tensor in self.tensors.items():
+            if tensor.private and handle not in before:
+                data = tensor.storage.data
+                before[handle] = data
+                if extent:
+                    tensor.storage.data = np.repeat(
+                        np.broadcast_to(data, (count, data.shape[1])), extent, axis=0
+                    )
+        return before
+
+    def _gather(self, before: dict[int, np.ndarray], count: int, extent: int, inside: np.ndarray) -> None:
+        """Private arrays after a loop: what all its iterations agree on, else what they held before it."""
+        for handle, old in before.items():
+            storage = self.tensors[handle].storage
+            if not extent:
+                continue
+            lanes = storage.data.reshape(count, extent, -1)
+            ran = inside.reshape(count, extent)
+            kept = np.array(np.broadcast_to(old, (count, old.shape[1])))
+            for lane in range(count):
+                if ran[lane].any():
+                    kept[lane] = lanes[lane][np.flatnonzero(ran[lane])[-1]]
+            storage.data = kept if old.shape[0] > 1 or count > 1 else kept[:1]
+
+    def _together(self, active: np.ndarray) -> np.ndarray:
+        """From thread lanes to the one of the block: variables that all threads agree on keep their value."""
+        values = {}
+        for handle, value in self.expressions.values.items():
+            chosen = value if value.ndim == 0 else np.unique(value[active])
+            if np.size(chosen) == 1:
+                values[handle] = np.asarray(chosen).reshape(())
+        self.expressions.values = values
+        return ONE
+
+    # Effects
+
+    def _if(self, stmt: Any, active: np.ndarray) -> np.ndarray:
+        holds = np.broadcast_to(
+            np.asarray(self.expressions.value(stmt.condition, active), bool), active.shape
+        )
+        behind = self.run(stmt.then_case, active & holds)
+        other = active & ~holds
+        if stmt.else_case is not None:
+            other = self.run(stmt.else_case, other)
+        return behind | other
+
+    def _store(self, stmt: Any, active: np.ndarray) -> None:
+        tensor = self._tensor(stmt.buffer)
+        value = self.expressions.value(stmt.value, active)
+        indices = [self.expressions.value(i, active) for i in stmt.indices]
+        tensor.store(indices, value, active, stmt.span)
+
+    def _set(self, var: Any, value: Any, active: np.ndarray) -> None:
+        """Give a variable a value where `active`; other lanes keep theirs."""
+        handle, new = var.__chandle__(), np.asarray(value)
+        old = self.expressions.values.get(handle)
+        if old is None or active.all():
+            self.expressions.values[handle] = new
+        else:
+            self.expressions.values[handle] = np.where(active, new, old)
+
+    def _evaluate(self, stmt: Any, active: np.ndarray) -> None:
+        call = stmt.value
+        if not isinstance(call, ir.Call):
+            return  # an expression for its own sake: the empty statement
+        name = str(call.op.name) if isinstance(call.op, ir.Op) else str(call.op)
+        if name in _NO_EFFECT:
+            return
+        meaning = MEANINGS.get(name)
+        if meaning is None:
+            self.expressions.value(call, active)
+            return
+        try:
+            meaning(_WholeBlock(self, active, call.span), call)
+        except ReferenceFailure as failure:
+            raise (failure if failure.line else ReferenceFailure(str(failure), call.span)) from None
+
+    def _value_call(self, call: Any, active: np.ndarray) -> Any:
+        name = str(call.op.name)
+        if name == tile_ops.ATOMIC:
+            return self._atomic(Atomic.read(call), active)
+        raise NoMeaning(f"the reference does not know {name}")
+
+    def _atomic(self, op: Atomic, active: np.ndarray) -> Any:
+        """Lane after lane, as if in some order; returns what each found."""
+        tensor = self._tensor(op.dst.source)
+        indices = [np.broadcast_to(self.expressions.value(i, active), active.shape) for i in op.dst.indices]
+        values = [np.broadcast_to(self.expressions.value(v, active), active.shape) for v in op.values] or [
+            np.zeros(active.shape)
+        ]
+        found = np.zeros(active.shape, np.float64 if tensor.dtype.startswith(("f", "b")) else np.int64)
+        for lane in np.flatnonzero(active):
+            for k, value in enumerate(values):
+                at = [int(i[lane]) for i in indices]
+                at[-1] += k
+                old = tensor.load(at, np.asarray(True), op.span)
+                if k == 0:
+                    found[lane] = old
+                if op.kind != "load":
+                    tensor.store(at, UPDATES[op.kind](old, value[lane]), np.asarray(True), op.span)
+        return found
+
+    # Memory
+
+    def _alloc(self, buffer: Any, active: np.ndarray) -> None:
+        shape = self._shape(buffer.shape, active)
+        name, scope, dtype = str(buffer.name), str(buffer.scope()), str(buffer.dtype)
+        storage = Storage.fresh(name, dtype, int(np.prod(shape, dtype=np.int64)))
+        private = scope in ("local", "local.var")
+        if private and active.size > 1:
+            storage.data = np.repeat(storage.data, active.size, axis=0)
+        self.tensors[buffer.__chandle__()] = Tensor(name, scope, dtype, shape, row_major(shape), storage)
+
+    def _view(self, stmt: Any) -> None:
+        buffer = stmt.buffer
+        base = self._base(stmt.data)
+        shape = self._shape(buffer.shape, ONE)
+        strides = self._shape(buffer.strides, ONE) if len(buffer.strides) else row_major(shape)
+        self.tensors[buffer.__chandle__()] = Tensor(
+            str(buffer.name), base.scope, str(buffer.dtype), shape, strides, base.storage, base.safe_value
+        )
+
+    def _base(self, data: Any) -> Tensor:
+        found: list[Any] = []
+        tvm_ffi.structural_walk(data, (ir.Var, found.append))
+        for var in found:
+            tensor = self.tensors.get(var.__chandle__())
+            if tensor is not None:
+                return tensor
+        raise NoMeaning(f"the reference cannot tell what memory {data} is")
+
+    def _shape(self, extents: Any, active: np.ndarray) -> tuple[int, ...]:
+        return tuple(self.expressions.integer(e, active) for e in extents)
+
+    def _tensor(self, buffer: Any) -> Tensor:
+        return self.tensors[buffer.__chandle__()]
+
+    def _load(self, expr: Any, active: np.ndarray) -> np.ndarray:
+        indices = [self.expressions.value(i, active) for i in expr.indices]
+        return self._tensor(expr.source).load(indices, active, expr.span or self._span)
+
+
+@dataclass(frozen=True)
+class _WholeBlock:
+    """A tile operation's view of the machine: all lanes take part in it once, together."""
+
+    machine: Machine
+    active: np.ndarray
+    span: Any
+
+    def read(self, region: Any) -> np.ndarray:
+        tensor, places = self._places(region)
+        return tensor.load(places, np.asarray(True), self.span)
+
+    def write(self, region: Any, values: np.ndarray) -> None:
+        tensor, places = self._places(region)
+        tensor.store(places, values, np.asarray(True), self.span)
+
+    def scalar(self, expr: Any) -> Any:
+        value = np.asarray(self.machine.expressions.value(expr, self.active))
+        chosen = value if value.ndim == 0 else np.unique(value[self.active])
+        if np.size(chosen) != 1:
+            raise ReferenceFailure(f"{expr} differs between threads inside a tile operation", self.span)
+        return np.asarray(chosen).reshape(())
+
+    def _places(self, region: Any) -> tuple[Tensor, list[np.ndarray]]:
+        """The memory, and the index along every dimension, broadcast to the region's shape."""
+        tensor = self.machine.tensors[region.source.__chandle__()]
+        if tensor.private and tensor.storage.data.shape[0] > 1:
+            raise NoMeaning(f"{tensor.name} is private to each thread: the reference has no tile of it")
+        ranges = [(int(self.scalar(r.min)), int(self.scalar(r.extent))) for r in region.region]
+        rank = len(ranges)
+        places = [
+            (start + np.arange(extent)).reshape(*[1] * d, -1, *[1] * (rank - d - 1))
+            for d, (start, extent) in enumerate(ranges)
+        ]
+        return tensor, places
+
+
+def _uses(stmt: Any, variables: list[Any]) -> bool:
+    """Whether any of the variables stands in `stmt`."""
+    wanted = {v.__chandle__() for v in variables}
+    found: list[int] = []
+    tvm_ffi.structural_walk(stmt, (ir.Var, lambda v: found.append(v.__chandle__())))
+    return bool(wanted & set(found))

@@ -1,0 +1,129 @@
+"""What each tile operation means: whole regions in, whole regions out, in float64 and exact integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from tilelang.ir import tile_ops
+from tilelang.ops.atomic import AtomicTile
+from tilelang.ops.copy import Copy
+from tilelang.ops.fill import Fill
+from tilelang.ops.gemm import Gemm
+from tilelang.ops.reduce import Reduce
+from tilelang.reference.errors import ReferenceFailure
+
+Update = Callable[[Any, Any], Any]
+
+
+class Block(Protocol):
+    """What an operation may ask of the block that runs it."""
+
+    def read(self, region: Any) -> np.ndarray:
+        """The elements of a region, with all its dimensions."""
+        ...
+
+    def write(self, region: Any, values: np.ndarray) -> None:
+        """Store values shaped like the region."""
+        ...
+
+    def scalar(self, expr: Any) -> Any:
+        """A value that is the same for the whole block."""
+        ...
+
+
+UPDATES: Mapping[str, Update] = {
+    "add": np.add,
+    "max": np.fmax,
+    "min": np.fmin,
+    "or": np.bitwise_or,
+    "store": lambda old, new: new,
+    "load": lambda old, new: old,
+}
+
+_REDUCE: Mapping[str, tuple[Callable[[Any], Any], Callable[..., Any], Update]] = {
+    # kind -> (applied to each element, over the dimension, with what stood there)
+    "sum": (lambda x: x, np.sum, np.add),
+    "max": (lambda x: x, np.fmax.reduce, np.fmax),
+    "min": (lambda x: x, np.fmin.reduce, np.fmin),
+    "abssum": (np.abs, np.sum, np.add),
+    "absmax": (np.abs, np.fmax.reduce, np.fmax),
+    "bitand": (lambda x: x, np.bitwise_and.reduce, np.bitwise_and),
+    "bitor": (lambda x: x, np.bitwise_or.reduce, np.bitwise_or),
+    "bitxor": (lambda x: x, np.bitwise_xor.reduce, np.bitwise_xor),
+}
+
+
+def copy(block: Block, call: Any) -> None:
+    """dst[...] = src[...]: the extents other than 1 match in order."""
+    op = Copy.read(call)
+    _move(block, op.src, op.dst, op.span)
+
+
+def _move(block: Block, src: Any, dst: Any, span: Any) -> None:
+    block.write(dst, _shaped_like(block.read(src), block, dst, span))
+
+
+def _shaped_like(values: np.ndarray, block: Block, region: Any, span: Any) -> np.ndarray:
+    shape = tuple(int(block.scalar(r.extent)) for r in region.region)
+    if [n for n in values.shape if n != 1] != [n for n in shape if n != 1]:
+        raise ReferenceFailure(f"a tile of {values.shape} does not fit one of {shape}", span)
+    return values.reshape(shape)
+
+
+def fill(block: Block, call: Any) -> None:
+    """dst[...] = value."""
+    op = Fill.read(call)
+    shape = tuple(int(block.scalar(r.extent)) for r in op.dst.region)
+    block.write(op.dst, np.broadcast_to(np.asarray(block.scalar(op.value)), shape))
+
+
+def gemm(block: Block, call: Any) -> None:
+    """C += op(A) · op(B), or C = op(A) · op(B) where clear_accum holds. Leading dimensions are 1."""
+    op = Gemm.read(call)
+    a, b = (_matrix(block.read(r)) for r in (op.a, op.b))
+    a, b = a.T if op.transpose_a else a, b.T if op.transpose_b else b
+    old = block.read(op.c)
+    wide = np.float64 if old.dtype.kind == "f" else np.int64
+    with np.errstate(all="ignore"):
+        product = a.astype(wide) @ b.astype(wide)
+        kept = np.zeros_like(old) if bool(block.scalar(op.clear_accum)) else old
+        block.write(op.c, kept + product.reshape(old.shape))
+
+
+def _matrix(values: np.ndarray) -> np.ndarray:
+    return values.reshape(values.shape[-2:])
+
+
+def reduce(block: Block, call: Any) -> None:
+    """dst = kind over one dimension of src, combined with dst's old contents where `clear` is False."""
+    op = Reduce.read(call)
+    each, over, combine = _REDUCE[op.kind]
+    values = each(block.read(op.src))
+    if values.dtype.kind in "iu" and op.kind in ("sum", "abssum"):
+        values = values.astype(np.int64)
+    with np.errstate(all="ignore"):
+        found = over(values, axis=op.dim)
+        shape = tuple(int(block.scalar(r.extent)) for r in op.dst.region)
+        found = found.reshape(shape)
+        if not op.clear:
+            found = combine(block.read(op.dst), found)
+    block.write(op.dst, found)
+
+
+def atomic_tile(block: Block, call: Any) -> None:
+    """dst[...] op= src[...]: nothing else runs at the same time here, so every order is the same."""
+    op = AtomicTile.read(call)
+    values = _shaped_like(block.read(op.src), block, op.dst, op.span)
+    block.write(op.dst, UPDATES[op.kind](block.read(op.dst), values))
+
+
+MEANINGS: Mapping[str, Callable[[Block, Any], None]] = {
+    tile_ops.COPY: copy,
+    tile_ops.FILL: fill,
+    tile_ops.GEMM: gemm,
+    tile_ops.REDUCE: reduce,
+    tile_ops.ATOMIC_TILE: atomic_tile,
+}

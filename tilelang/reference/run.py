@@ -1,0 +1,110 @@
+"""From a kernel and its arguments to its outputs, by the meaning of its tile program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.ir.build import OUTPUTS
+from tilelang.reference.errors import ReferenceFailure
+from tilelang.reference.machine import ONE, Machine
+from tilelang.reference.memory import Storage, Tensor, numpy_dtype, row_major
+
+if TYPE_CHECKING:
+    import torch
+
+
+def run(kernel: Any, *args: Any) -> Any:
+    """What `kernel(*args)` should return, and do to tensors it writes in place.
+
+    kernel: a compiled kernel, or its tile function. args: its inputs in call order, torch tensors (copied to
+    the CPU) and numbers. Returns the output, a tuple of several, or None; outputs are torch tensors on the
+    CPU. Raises ReferenceFailure where the program does what the language forbids, NoMeaning (a
+    NotImplementedError) for an operation that the reference cannot run, TypeError for a wrong number of
+    arguments.
+    """
+    func: Any = kernel if isinstance(kernel, X.PrimFunc) else getattr(kernel, "prim_func", None)
+    if not isinstance(func, X.PrimFunc):
+        raise TypeError(f"{kernel!r} has no tile function: a loaded kernel is compiled code only")
+    outputs = [int(i) for i in func.attrs.get(OUTPUTS, [])]
+    inputs = [i for i in range(len(func.params)) if i not in outputs]
+    if len(args) != len(inputs):
+        raise TypeError(f"{func.attrs['global_symbol']} takes {len(inputs)} arguments, got {len(args)}")
+    machine = Machine()
+    given = dict(zip(inputs, args, strict=True))
+    _bind_sizes(machine, func, given)
+    for index, param in enumerate(func.params):
+        if X.is_buffer_var(param):
+            machine.tensors[param.__chandle__()] = _tensor(machine, param, given.get(index))
+        else:
+            machine.expressions.values[param.__chandle__()] = np.asarray(given[index]).astype(
+                numpy_dtype(str(param.ty))
+            )
+    machine.run(func.body, ONE)
+    for index in inputs:
+        if X.is_buffer_var(func.params[index]):
+            _write_back(machine.tensors[func.params[index].__chandle__()], given[index])
+    made = [_to_torch(machine.tensors[func.params[i].__chandle__()]) for i in outputs]
+    return made[0] if len(made) == 1 else tuple(made) or None
+
+
+def _bind_sizes(machine: Machine, func: X.PrimFunc, given: dict[int, Any]) -> None:
+    """Symbols take their values from the shapes and strides in which they stand alone."""
+    for index, value in given.items():
+        param = func.params[index]
+        if not X.is_buffer_var(param):
+            continue
+        if len(param.shape) != len(value.shape):
+            raise TypeError(f"{param.name} has {len(param.shape)} dimensions, got {len(value.shape)}")
+        sizes = [*zip(param.shape, value.shape, strict=True)]
+        if len(param.strides):
+            sizes += zip(param.strides, value.stride(), strict=True)
+        for expr, size in sizes:
+            if isinstance(expr, ir.Var):
+                machine.expressions.values.setdefault(expr.__chandle__(), np.asarray(size, np.int64))
+
+
+def _tensor(machine: Machine, param: Any, value: Any) -> Tensor:
+    """Memory for a parameter: the elements of its argument, or poison for an output."""
+    shape = tuple(machine.expressions.integer(e, ONE) for e in param.shape)
+    name, dtype = str(param.name), str(param.dtype)
+    if value is None:
+        storage = Storage.fresh(name, dtype, int(np.prod(shape, dtype=np.int64)))
+    else:
+        if tuple(value.shape) != shape:
+            raise ReferenceFailure(f"{name} must have shape {shape}, got {tuple(value.shape)}")
+        storage = Storage(name, _bits(value, dtype).reshape(1, -1))
+    return Tensor(name, "global", dtype, shape, row_major(shape), storage)
+
+
+def _bits(value: torch.Tensor, dtype: str) -> np.ndarray:
+    """A copy of a torch tensor's (or numpy array's) elements in the numpy dtype for `dtype`."""
+    if isinstance(value, np.ndarray):
+        return np.array(value).view(numpy_dtype(dtype))
+    import torch
+
+    dense = value.detach().cpu().contiguous()
+    if dense.dtype is torch.bool:
+        return dense.numpy().astype(numpy_dtype(dtype))
+    return np.array(dense.reshape(-1).view(torch.uint8).numpy()).view(numpy_dtype(dtype))
+
+
+def _write_back(tensor: Tensor, value: Any) -> None:
+    """What the program wrote to a tensor it was given."""
+    if isinstance(value, np.ndarray):
+        value[...] = tensor.elements().reshape(value.shape).view(value.dtype)
+    else:
+        value.copy_(_to_torch(tensor).view(value.shape).to(value.device))
+
+
+def _to_torch(tensor: Tensor) -> torch.Tensor:
+    import torch
+
+    bits = np.ascontiguousarray(tensor.elements()[0])
+    found = getattr(torch, tensor.dtype, None)
+    if not isinstance(found, torch.dtype):
+        raise ReferenceFailure(f"torch has no dtype {tensor.dtype} for {tensor.name}")
+    return torch.from_numpy(bits.view(np.uint8).copy()).view(found).reshape(tensor.shape)
