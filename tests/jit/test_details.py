@@ -271,3 +271,37 @@ def test_a_bug_of_lowering_is_logged_once_and_keeps_the_report(monkeypatch, capl
     (record,) = caplog.records
     assert record.getMessage() == "k cannot be lowered for cuda:sm_80"
     assert "AssertionError: a bug" in caplog.text
+
+
+SIZED_BY_A_CALL = """
+import torch
+
+import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit
+def k(A, block: int = 64):
+    M, N = T.const("M, N")
+    A: T.Tensor((M, N), T.float16)
+    B = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(M, block), threads=128) as bx:
+        s = T.alloc_shared((block, 256), T.float16)
+        T.copy(A[bx * block, 0], s)
+        T.copy(s, B[bx * block, 0])
+    return B
+
+
+def main(M: int = 256, N: int = COLUMNS):
+    k(torch.randn(M, N, dtype=torch.float16))
+"""
+
+
+def test_what_is_wrong_at_the_sizes_of_a_call_is_a_warning_that_names_them():
+    """256 columns fit into the tile, 512 do not; which of them a caller has only the call says."""
+    fits = report_of(SIZED_BY_A_CALL.replace("COLUMNS", "256")).problems
+    assert [p for p in fits if p.severity in (Severity.ERROR, Severity.WARNING)] == []
+    found = report_of(SIZED_BY_A_CALL.replace("COLUMNS", "512")).problems
+    told = [(p.rule, p.severity, p.message) for p in found if p.severity is not Severity.HINT]
+    assert [(rule, severity) for rule, severity, _ in told] == [("output-not-written", Severity.WARNING)]
+    assert told[0][2].startswith("with M=256, N=512: ")

@@ -2,7 +2,8 @@
 
 In:  a kernel of a module that nothing of is imported, and the report that analysis makes of it.
 Out: the same report with the layout and the registers of every fragment, the instruction of every tile
-     operation and the exact shared memory of the block, and with the problems that only lowering meets.
+     operation and the exact shared memory of the block, with the problems that only lowering meets, and with
+     those that the sizes of a call of the file have.
 Not: guesses. A kernel with errors, with parts that are not known, or that lowering fails at keeps its report
      as it is; so does each buffer and operation that the answer of lowering does not name beyond doubt.
 """
@@ -115,11 +116,13 @@ def _lower(
     program = trace_static(module, kernel, specialisation=under)
     sized = with_call_sizes(under, program)
     sizes = sized.text()[len(under.text()) :]
+    noted: tuple[Problem, ...] = ()
     if sizes:
         program = trace_static(module, kernel, specialisation=sized)
+        noted = _at_call(program, target, module.text, sizes)
     answer = _lower_program(program, target, module.text)
     if not isinstance(answer, list):
-        return _Lowered(program, sizes, answer) if answer is not None else None
+        return _Lowered(program, sizes, answer, noted) if answer is not None or noted else None
     open_sizes = [s.name for s in program.symbols if s.kind == "const"]
     if open_sizes:
         even = tuple((name, _EVEN_SIZE) for name in open_sizes)
@@ -127,7 +130,20 @@ def _lower(
         again = _lower_program(trial, target, module.text)
         sure = {(p.rule, p.span) for p in again} if isinstance(again, list) else set()
         answer = [p if (p.rule, p.span) in sure else replace(p, severity=Severity.HINT) for p in answer]
-    return _Lowered(program, sizes, None, tuple(_placed(p, program) for p in answer))
+    return _Lowered(program, sizes, None, (*noted, *(_placed(p, program) for p in answer)))
+
+
+def _at_call(
+    program: TileProgram, target: Target, text: str, sizes: tuple[tuple[str, str], ...]
+) -> tuple[Problem, ...]:
+    """What is wrong with the sizes of a call of the file: warnings that name them, since others may fit."""
+    _, problems = check_program(program, target, text)
+    given = ", ".join(f"{name}={value}" for name, value in sizes)
+    return tuple(
+        replace(p, severity=Severity.WARNING, message=f"with {given}: {p.message}")
+        for p in problems
+        if p.severity in (Severity.ERROR, Severity.WARNING)
+    )
 
 
 def _lower_program(program: TileProgram, target: Target, text: str) -> LoweredKernel | list[Problem] | None:
