@@ -17,6 +17,7 @@ from tilelang.frontend.loops import truth
 from tilelang.frontend.model import NO_VALUE, Flow, Missing, PrimFunction
 from tilelang.frontend.names import same
 from tilelang.frontend.operators import as_bool, fold
+from tilelang.frontend.plain_functions import note_kernel_statement
 from tilelang.frontend.regions import Changes, join, take_changes, traced_region
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import scalar
@@ -50,6 +51,7 @@ def _note_missing(run: Run, skipped: list[ast.stmt]) -> None:
 
 
 def _traced(run: Run, node: ast.If, condition: Any) -> Flow | None:
+    note_kernel_statement(run, run.span(node.test), "the `if`")
     made = If(condition, [], [], run.span(node.test))
     run.emit(made)
     with traced_region(run, "branch", run.span(node.test)) as region:
@@ -67,10 +69,10 @@ def _traced(run: Run, node: ast.If, condition: Any) -> Flow | None:
     for flow in (first_flow, second_flow):
         if flow is not None and flow.kind == "return":
             what = "a `return` cannot stand under a condition of the kernel"
-            run.report(UNSUPPORTED_PYTHON, run.span(node.test), what=what)
+            run.report(UNSUPPORTED_PYTHON, flow.span or made.span, what=what)
         if flow is not None and flow.kind == "raise":
             what = "a `raise` cannot stand under a condition of the kernel"
-            run.report(UNSUPPORTED_PYTHON, run.span(node.test), what=what)
+            run.report(UNSUPPORTED_PYTHON, flow.span or made.span, what=what)
     return first_flow if _jumps(first_flow) and _jumps(second_flow) else None
 
 

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from tilelang.frontend.decorators import Decorator
-from tilelang.frontend.model import NO_VALUE, ModuleValue
+from tilelang.frontend.model import NO_VALUE, JitFunction, ModuleValue
 from tilelang.frontend.scope import Scope
 from tilelang.language import prim_func
 
@@ -58,9 +58,11 @@ def _function(
     inner_functions = list(_nested(node))
     makes_prim = any(_is_prim(inner, scope) for inner in inner_functions)
     if inner_functions and not makes_prim:
-        made = _passed_to(node.body, scope, lambda value: value is prim_func)
-        makes_prim = any(inner.name in made for inner in inner_functions)
-    if wrapped or any(_is_jit(resolve(d, scope)) for d in node.decorator_list):
+        passed = _passed_to(node.body, scope, lambda value: value is prim_func)
+        makes_prim = any(inner.name in passed for inner in inner_functions)
+    made = scope.names.get(node.name) if not prefix and node.decorator_list else None
+    under_jit = isinstance(made, JitFunction) and made.function.node is node
+    if wrapped or under_jit or any(_is_jit(resolve(d, scope)) for d in node.decorator_list):
         yield Found(node, name, "lazy" if makes_prim else "eager", outer, owner)
         return
     if _is_prim(node, scope) or makes_prim:

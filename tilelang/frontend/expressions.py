@@ -10,6 +10,7 @@ from typing import Any
 from tvm import ir
 
 from tilelang.diagnostics.rules.python import PYTHON_ERROR, UNSUPPORTED_PYTHON
+from tilelang.frontend.constants import any_not_given, not_given
 from tilelang.frontend.functions import make_lambda
 from tilelang.frontend.intrinsics import condition_guard
 from tilelang.frontend.local_names import assigned_names
@@ -24,12 +25,14 @@ from tilelang.frontend.operators import (
     conjunction,
     disjunction,
     fold,
+    negate,
     unary,
 )
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_traced, any_unknown, kept, scalar
+from tilelang.frontend.scalars import any_traced, any_unknown, is_traced, kept, scalar
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.targets import assign
+from tilelang.frontend.traced_values import membership_needs_value, print_fix, traced_text
 from tilelang.ir.values import Buffer, Region, Unknown
 
 # Numbers and texts larger than this are no part of a kernel; computing them would stop the editor.
@@ -205,8 +208,18 @@ def _compare(
         return unknown
     if id(right) in run.tainted:
         return Unknown("a container is changed on a path that may not be taken")
-    if kind in (ast.In, ast.NotIn) and isinstance(right, ModuleValue):
-        return Unknown("this comparison is not known to the compiler")
+    if kind in (ast.In, ast.NotIn):
+        if isinstance(right, ModuleValue):
+            return Unknown("this comparison is not known to the compiler")
+        members = list(right) if isinstance(right, set | frozenset | dict) else right
+        if any_traced([left, members]):
+            lost = any_not_given(run, [left, members])
+            if lost is not None:
+                return lost
+            lost = membership_needs_value(
+                run, op, left_node, right_node, left_traced=is_traced(left), chained=len(node.ops) > 1
+            )
+            return _among(kind, left, members, lost)
     if isinstance(left, Instance | ClassValue | Function) or isinstance(
         right, Instance | ClassValue | Function
     ):
@@ -219,6 +232,17 @@ def _compare(
         if run.environment.static and not _plain(left, right):
             return Unknown("a comparison of these objects is not known to the compiler")
         return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
+
+
+def _among(kind: type[ast.cmpop], left: Any, members: Any, lost: Unknown) -> Any:
+    """What was meant by `x in (1, 2)`: what it guards is checked as such."""
+    numbers = isinstance(members, tuple | list) and all(isinstance(m, bool | int | float) for m in members)
+    if not isinstance(left, ir.Expr) or not numbers:
+        return lost
+    found: Any = False
+    for member in members:
+        found = disjunction(found, compare(ast.Eq, left, member))
+    return found if kind is ast.In else negate(found)
 
 
 def _compare_objects(kind: type[ast.cmpop], left: Any, right: Any) -> Any:
@@ -314,6 +338,12 @@ def formatted_string(run: Run, node: ast.JoinedStr) -> Any:
 
 def formatted_value(run: Run, node: ast.FormattedValue) -> Any:
     value = run.eval(node.value)
+    if is_traced(value) and not (isinstance(value, Buffer) and value.scope != "local.var"):
+        if not_given(run, value) is not None:
+            return Unknown("the text depends on a size that is not known here")
+        fixes = () if run.printing is None else print_fix(run, run.printing)
+        traced_text(run, "this text", node.value, fixes)
+        return run.text_of(run.span(node.value))
     if isinstance(value, Buffer):
         value = value.name
     unknown = any_unknown(value)

@@ -9,7 +9,7 @@ from typing import Any
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Argument, Bound, bind_arguments
 from tilelang.frontend.local_names import assigned_names, declared_outer
-from tilelang.frontend.model import NO_VALUE, Function
+from tilelang.frontend.model import NO_VALUE, Function, Late
 from tilelang.frontend.names import bound_value
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import is_traced, kept, scalar
@@ -127,9 +127,11 @@ def call_function(
         saved = run.scope, run.source, run.loops, run.binding_name, run.maybe_returned
         run.scope, run.source, run.loops = scope, function.source, []
         run.binding_name, run.maybe_returned = None, []
+        run.calls.append((function, span))
         try:
             return _run_body(run, function)
         finally:
+            run.calls.pop()
             run.scope, run.source, run.loops, run.binding_name, run.maybe_returned = saved
 
 
@@ -154,6 +156,8 @@ def _bind_parameters(run: Run, function: Function, bound: Bound, scope: Scope) -
         if value is NO_VALUE:
             value = Unknown(f"`{parameter.arg}` has no value")
         scope.names[parameter.arg] = _passed(run, parameter, value)
+        if isinstance(value, Region | Late) and _is_reference(parameter.annotation):
+            scope.references.add(parameter.arg)
     if args.vararg:
         items = bound.items.get(args.vararg.arg, [])
         scope.names[args.vararg.arg] = tuple(kept(run, a.value, args.vararg.arg) for a in items)
@@ -167,6 +171,8 @@ def _passed(run: Run, parameter: ast.arg, value: Any) -> Any:
     """An element is passed by value unless the parameter is a `T.Ref`; where a tile starts is passed as
     it is.
     """
+    if isinstance(value, Late) and _is_reference(parameter.annotation):
+        return value.region
     if isinstance(value, Region) and value.is_point and not _is_reference(parameter.annotation):
         return kept(run, value, parameter.arg)
     if isinstance(value, Buffer) and value.scope == "local.var" and not _is_reference(parameter.annotation):

@@ -5,7 +5,7 @@ escaped names.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilelang.frontend.scope import Scope
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Function:
     """A function that is interpreted: its definition, the file it stands in and the names around it."""
 
@@ -35,8 +35,11 @@ class Function:
 
     __hash__ = object.__hash__
 
+    def __repr__(self) -> str:
+        return f"<function {self.name}>"
 
-@dataclass(eq=False)
+
+@dataclass(eq=False, repr=False)
 class PrimFunction:
     """A `@T.prim_func` definition before it is traced. `out_idx`: given to `tilelang.compile`."""
 
@@ -47,8 +50,11 @@ class PrimFunction:
     def name(self) -> str:
         return self.function.name
 
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}>"
 
-@dataclass(eq=False)
+
+@dataclass(eq=False, repr=False)
 class JitFunction:
     """A kernel or factory as other code of the module sees it: calling it gives an unknown kernel or
     tensor.
@@ -56,6 +62,9 @@ class JitFunction:
 
     function: Function
     decorators: dict[str, dict[str, Any]] = field(default_factory=dict)  # "jit", "autotune": their options
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.function.name}>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +138,7 @@ class Escaped:
     region: str  # "the loop at line 12"
     is_buffer: bool
     changed: bool  # it had another value before
+    before: Any = None  # that value
 
     def explanation(self) -> str:
         """Why the value cannot be used and what to do, after the name."""
@@ -159,7 +169,7 @@ class ModuleValue:
     open: bool = False  # other attributes may exist: they are Unknown, not mistakes
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ClassValue:
     """A class of the user's, interpreted."""
 
@@ -191,8 +201,11 @@ class ClassValue:
         """Whether every base is known, so that a missing attribute is really missing."""
         return all(isinstance(b, ClassValue) and b.closed for b in self.bases)
 
+    def __repr__(self) -> str:
+        return f"<class {self.name}>"
 
-@dataclass(eq=False)
+
+@dataclass(eq=False, repr=False)
 class Instance:
     """An object of an interpreted class."""
 
@@ -203,6 +216,9 @@ class Instance:
         """The values of a named tuple in order; None for other objects."""
         return tuple(self.attributes.values()) if self.cls.is_tuple else None
 
+    def __repr__(self) -> str:
+        return f"<{self.cls.name} object>"
+
 
 @dataclass(frozen=True, eq=False)
 class ParentsOf:
@@ -210,6 +226,13 @@ class ParentsOf:
 
     cls: ClassValue
     owner: Any
+
+
+@dataclass(frozen=True)
+class NativeMethod:
+    """A method of a modelled class: what it does, given the run, the object and the arguments."""
+
+    handler: Callable[[Any, Instance, list[Any], dict[str, Any]], Any]
 
 
 @dataclass(frozen=True)
@@ -223,7 +246,7 @@ class RecordFunction:
 class BoundMethod:
     """A method of an interpreted class with its object."""
 
-    function: Function | JitFunction | RecordFunction
+    function: Function | JitFunction | RecordFunction | NativeMethod
     owner: Any
 
 
@@ -241,3 +264,8 @@ class Flow:
 
     kind: str  # "return", "break", "continue", "raise"
     value: Any = None
+    span: Span | None = None  # of the statement
+
+
+# The base class of named tuples, `typing.NamedTuple`.
+NAMED_TUPLE = ClassValue("NamedTuple", {}, ())

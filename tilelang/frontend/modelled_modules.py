@@ -12,10 +12,12 @@ from typing import Any
 
 import tilelang.language as language
 from tilelang.arch.dtypes import DTYPES
+from tilelang.frontend.argument_parser import PARSER
 from tilelang.frontend.decorators import Decorator, PlainDecorator
-from tilelang.frontend.model import ClassValue, ModuleValue, RecordFunction
+from tilelang.frontend.model import NAMED_TUPLE, ClassValue, ModuleValue, RecordFunction
 from tilelang.ir.values import Unknown
 from tilelang.language.dtypes import DType
+from tilelang.language.names import LANGUAGE
 
 # Functions of these modules compute on plain values only and have no effects.
 PURE_MODULES = (math, itertools)
@@ -44,6 +46,7 @@ class FieldFunction:
 JIT = Decorator("jit")
 AUTOTUNE = Decorator("autotune")
 COMPILE = Decorator("compile")
+LAYOUTS = tuple(n for n, e in LANGUAGE.items() if e.kind == "layout" and n != "annotate_layout")
 
 
 def _public(module: Any) -> dict[str, Any]:
@@ -51,17 +54,20 @@ def _public(module: Any) -> dict[str, Any]:
 
 
 def _tilelang() -> dict[str, ModuleValue]:
+    layouts = ModuleValue("tilelang.layout", {n: getattr(language, n) for n in LAYOUTS}, open=True)
     names = {
         "jit": JIT,
         "lazy_jit": JIT,
         "autotune": AUTOTUNE,
         "compile": COMPILE,
         "language": language,
+        "layout": layouts,
         "__version__": Unknown("the version of the language"),
     }
     return {
         "tilelang": ModuleValue("tilelang", names, open=True),
         "tilelang.jit": ModuleValue("tilelang.jit", {"jit": JIT, "compile": COMPILE}, open=True),
+        "tilelang.layout": layouts,
         "tilelang.autotuner": ModuleValue("tilelang.autotuner", {"autotune": AUTOTUNE}, open=True),
     }
 
@@ -96,9 +102,10 @@ def _enum() -> ModuleValue:
 
 
 def _typing() -> ModuleValue:
-    return ModuleValue(
-        "typing", {"NamedTuple": ClassValue("NamedTuple", {}, ()), "TYPE_CHECKING": False}, open=True
-    )
+    return ModuleValue("typing", {"NamedTuple": NAMED_TUPLE, "TYPE_CHECKING": False}, open=True)
+
+
+_COLLECTIONS: dict[str, Any] = {"OrderedDict": dict, "namedtuple": RecordFunction("namedtuple")}
 
 
 @functools.cache
@@ -119,5 +126,7 @@ def modelled_modules() -> dict[str, ModuleValue]:
         "typing_extensions": ModuleValue("typing_extensions", dict(_typing().names), open=True),
         "dataclasses": ModuleValue("dataclasses", dataclass_names, open=True),
         "enum": _enum(),
+        "argparse": ModuleValue("argparse", {"ArgumentParser": PARSER}, open=True),
+        "collections": ModuleValue("collections", _COLLECTIONS, open=True),
         "__future__": ModuleValue("__future__", {}, open=True),
     }

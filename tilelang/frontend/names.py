@@ -11,13 +11,14 @@ from tvm import ir
 
 from tilelang.diagnostics.problem import Related
 from tilelang.diagnostics.rules.python import (
+    MUTABLE_REBOUND,
     REBINDING_ESCAPES,
     UNBOUND_NAME,
     UNKNOWN_NAME,
     UNSUPPORTED_PYTHON,
 )
 from tilelang.diagnostics.span import Span
-from tilelang.frontend.model import NO_VALUE, Escaped, Late, Missing
+from tilelang.frontend.model import NO_VALUE, ClassValue, Escaped, Function, Late, Missing, ModuleValue
 from tilelang.frontend.operators import fold, representable
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import (
@@ -30,6 +31,7 @@ from tilelang.frontend.scalars import (
 from tilelang.frontend.scope import Scope, TracedRegion
 from tilelang.frontend.suggest import hint, nearest, replacement
 from tilelang.frontend.tensors import symbolic_size
+from tilelang.frontend.variable_fix import variable_fix
 from tilelang.ir.tile_program import Access, Bind, Store
 from tilelang.ir.values import Buffer, Index, Region, Unknown
 from tilelang.language.values import DynamicSize, SizeExpression
@@ -100,18 +102,37 @@ def _unassigned(run: Run, node: ast.Name, name: str, bound_at: Span) -> Unknown:
 
 def _escaped(run: Run, node: ast.Name, value: Escaped) -> Unknown:
     related = (Related(value.bound_at, f"`{value.name}` is bound here"),)
+    scope = run.scope.find(value.name)[0]
+    fixes = variable_fix(run, scope, value.name, value.before) if value.changed and scope is not None else ()
     return run.report(
-        REBINDING_ESCAPES, run.span(node), related=related, name=value.name, what=value.explanation()
+        REBINDING_ESCAPES,
+        run.span(node),
+        related=related,
+        fixes=fixes,
+        name=value.name,
+        what=value.explanation(),
     )
 
 
-def bind_name(run: Run, name: str, value: Any, span: Span, *, fresh_buffer: bool = False) -> None:
+def bind_name(
+    run: Run, name: str, value: Any, span: Span, *, fresh_buffer: bool = False, of_loop: bool = False
+) -> None:
     """`name = value`: an immutable binding, or a store if the name is an `alloc_var`.
 
     `fresh_buffer`: the value comes from a call, so that a buffer in it is a new one and no variable to read.
+    `of_loop`: the target of a loop, which is always bound anew.
     """
     scope = run.scope.outer.get(name, run.scope)
     before = scope.names.get(name, NO_VALUE)
+    if isinstance(before, Buffer) and before.scope == "local.var":
+        what = _rebinds(value, of_loop)
+        if what is not None:
+            _report_rebound(run, before, span, what)
+            set_name(run, scope, name, bound_value(run, name, value, span), before, span)
+            return
+    if name in scope.references and isinstance(before, Region):
+        store_element(run, before, scalar(run, value, span), span)
+        return
     if isinstance(value, Buffer) and fresh_buffer:
         set_name(run, scope, name, value, before, span)
         return
@@ -124,6 +145,27 @@ def bind_name(run: Run, name: str, value: Any, span: Span, *, fresh_buffer: bool
             store_variable(run, before, value, span)
             return
     set_name(run, scope, name, bound_value(run, name, value, span), before, span)
+
+
+def _rebinds(value: Any, of_loop: bool) -> str | None:
+    """What binding a variable's name to `value` makes of the name; None if it stores."""
+    if of_loop:
+        return "this loop binds the name to its own variable"
+    if isinstance(value, Buffer) and value.scope != "local.var":
+        return f"this binds the name to the tile `{value.name}`"
+    if isinstance(value, Region) and not value.is_point:
+        return "this binds the name to a tile"
+    if value is None or isinstance(
+        value, str | tuple | list | dict | set | Function | ModuleValue | ClassValue
+    ):
+        return f"this binds the name to {named_type(value)}, which no variable holds"
+    return None
+
+
+def _report_rebound(run: Run, variable: Buffer, span: Span, what: str) -> None:
+    declared = variable.name_span
+    related = (Related(declared, f"`{variable.name}` is made here"),)
+    run.report(MUTABLE_REBOUND, span, related=related, name=variable.name, line=declared.line, what=what)
 
 
 def bound_value(run: Run, name: str, value: Any, span: Span) -> Any:
@@ -153,23 +195,39 @@ def set_name(run: Run, scope: Scope, name: str, value: Any, before: Any, span: S
             continue
         region.bound[key] = (before, span)
         if region.kind == "loop" and key in region.reads and before is not NO_VALUE:
-            _loop_carried(run, region, name, before, region.reads[key], span)
+            _loop_carried(run, region, scope, name, before, region.reads[key], span)
             value = Unknown(f"`{name}` changes in {region.describe()}")
     scope.names[name] = value
 
 
-def _loop_carried(run: Run, region: TracedRegion, name: str, before: Any, read_at: Span, span: Span) -> None:
+def _loop_carried(
+    run: Run, region: TracedRegion, scope: Scope, name: str, before: Any, read_at: Span, span: Span
+) -> None:
     if isinstance(before, Unknown | Escaped | Missing):
         return
     run.report(
         REBINDING_ESCAPES,
         span,
         related=(Related(read_at, f"`{name}` is read here, before it is rebound"),),
+        fixes=variable_fix(run, scope, name, before),
         name=name,
         what=f"is read and then rebound in {region.describe()}, whose body is traced once: every "
         "iteration would start from the same value; "
         f"keep a value that changes in `{name} = T.alloc_var(dtype, init=...)`",
     )
+
+
+def store_element(run: Run, place: Region, value: Any, span: Span) -> None:
+    """`x = value` where x is a parameter `T.Ref` that stands for one element."""
+    run.accesses.append(Access(place.buffer, place.indices or (), "write", span, run.context))
+    lost = any(isinstance(v, Unknown) for v in (value, *place.starts))
+    if lost or not place.buffer.known:
+        run.complete = False
+    elif not isinstance(value, ir.Expr | bool | int | float):
+        what = f"{named_type(value)} cannot be stored in `{place.text()}`"
+        value = run.report(UNSUPPORTED_PYTHON, span, what=what)
+    value = representable(value, place.buffer)
+    run.emit(Store(place.buffer, place.starts, value, span, run.context))
 
 
 def store_variable(run: Run, buffer: Buffer, value: Any, span: Span) -> None:

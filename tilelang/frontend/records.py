@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.classes import instantiate
-from tilelang.frontend.model import ClassValue, Instance, RecordFunction
+from tilelang.frontend.model import NAMED_TUPLE, NO_VALUE, ClassValue, Instance, RecordFunction
 from tilelang.frontend.run import Run
 from tilelang.ir.values import Unknown
 
@@ -19,6 +19,8 @@ def call_record(
     run: Run, node: ast.Call, function: RecordFunction, args: list[Argument], kwargs: dict[str, Argument]
 ) -> Any:
     """`dataclasses.replace(object, name=value)` and its kin."""
+    if function.name == "namedtuple":
+        return _named_tuple(args, kwargs)
     record = args[0].value if args else Unknown("nothing is given")
     if isinstance(record, Unknown):
         return record
@@ -29,6 +31,25 @@ def call_record(
     if function.name == "replace":
         return _replaced(run, node, record, kwargs)
     return _READERS[function.name](record)
+
+
+def _named_tuple(args: list[Argument], kwargs: dict[str, Argument]) -> Any:
+    """`collections.namedtuple("Tile", ["m", "n"])`, also `"m n"`."""
+    lost = Unknown("the fields of the named tuple are not known")
+    name = args[0].value if args else None
+    given = args[1].value if len(args) > 1 else None
+    names = given.replace(",", " ").split() if isinstance(given, str) else given
+    defaults = kwargs["defaults"].value if "defaults" in kwargs else ()
+    if (
+        not isinstance(name, str)
+        or not isinstance(names, list | tuple)
+        or not isinstance(defaults, list | tuple)
+    ):
+        return lost
+    if not all(isinstance(n, str) for n in names) or len(defaults) > len(names):
+        return lost
+    values = [*[NO_VALUE] * (len(names) - len(defaults)), *defaults]
+    return ClassValue(name, {}, (NAMED_TUPLE,), tuple(zip(names, values, strict=True)))
 
 
 def _replaced(run: Run, node: ast.Call, record: Instance, changes: dict[str, Argument]) -> Any:

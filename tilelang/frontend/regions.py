@@ -40,7 +40,7 @@ def leave_loop(run: Run, region: TracedRegion, *, launch: bool = False) -> None:
             if any_traced(after):
                 scope.names[name] = Escaped(name, span, region.describe(), isinstance(after, Buffer), False)
             continue
-        scope.names[name] = Escaped(name, span, region.describe(), isinstance(after, Buffer), True)
+        scope.names[name] = Escaped(name, span, region.describe(), isinstance(after, Buffer), True, before)
 
 
 def take_changes(run: Run, region: TracedRegion) -> Changes:
@@ -73,7 +73,7 @@ def join(run: Run, region: TracedRegion, first: Changes, second: Changes, *, und
             kept = two if one is NO_VALUE else one
             after = Escaped(name, span, region.describe(), isinstance(kept, Buffer), False)
         else:
-            after = Escaped(name, span, region.describe(), isinstance(one, Buffer), True)
+            after = Escaped(name, span, region.describe(), isinstance(one, Buffer), True, before)
         for outer in run.regions:
             outer.bound.setdefault(key, (before, span))
         if after is NO_VALUE:

@@ -133,6 +133,7 @@ class Run:
             tuple[Any, ir.Var]
         ] = []  # sizes that running Python made, and their variables
         self.attrs: dict[str, Any] = {}
+        self.layouts: dict[str, Any] = {}  # buffer name -> annotated layout
         self.complete = True
         # Where in the control flow we are.
         self.regions: list[TracedRegion] = []
@@ -150,6 +151,10 @@ class Run:
         self.watched: ast.FunctionDef | None = None
         self.reached: list[tuple[Function, Any]] = []
         self.return_spans: dict[int, Span] = {}
+        self.calls: list[tuple[Function, Span]] = []  # interpreted calls we are in, and where they stand
+        self.unmarked: set[int] = set()  # ids of plain functions that are reported already
+        self.printing: ast.Call | None = None  # Python's `print` around the expression, for a fix
+        self.quiet_text = False  # texts of assertions: they are made from what is known, on purpose
         self.at_class_level: list[str] | None = None  # names of annotated fields while a class body runs
         self.maybe_returned: list[Any] = []  # by branches that may not be taken
 

@@ -41,6 +41,8 @@ class Scope:
         self.unlisted: frozenset[str] = frozenset()
         # Names declared nonlocal or global: the scope that really holds them.
         self.outer: dict[str, Scope] = dict(outer or {})
+        # Parameters of a macro that stand for an element of the caller's: assigning to them stores there.
+        self.references: set[str] = set()
 
     def find(self, name: str) -> tuple[Scope | None, Any]:
         """The scope that holds `name` and its value, (None, NO_VALUE) if no scope does."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tilelang.frontend.arguments import Argument
+from tilelang.frontend.decorator_options import check_decorators
 from tilelang.frontend.decorators import decorated
 from tilelang.frontend.functions import evaluated_defaults
 from tilelang.frontend.host_calls import (
@@ -156,6 +157,7 @@ def trace_static(
     run = new_run(module.environment, module.source, module.scope, limits)
     if function is None:
         return _nothing(run, module, kernel)
+    check_decorators(run, kernel.found.node)
     names = {a.arg for a in all_arguments(function.node.args)}
     values = dict(under.values)
     if kernel.found.owner is not None:

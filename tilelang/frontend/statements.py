@@ -7,17 +7,25 @@ from typing import Any
 
 from tvm import ir
 
-from tilelang.diagnostics.rules.python import BUFFER_AUGMENTED, PYTHON_ERROR, UNSUPPORTED_PYTHON
+from tilelang.diagnostics.rules.python import (
+    BUFFER_AUGMENTED,
+    PYTHON_ERROR,
+    UNKNOWN_ATTRIBUTE,
+    UNKNOWN_NAME,
+    UNSUPPORTED_PYTHON,
+)
 from tilelang.frontend.decorators import decorated
+from tilelang.frontend.discovery import resolve
 from tilelang.frontend.dtypes import dtype_name, looks_like_dtype
 from tilelang.frontend.expressions import apply_binary
 from tilelang.frontend.functions import make_function
 from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.loops import truth
 from tilelang.frontend.model import NO_VALUE, Flow, Late, TensorType
-from tilelang.frontend.names import bind_name, read_name
+from tilelang.frontend.names import bind_name, bound_value, read_name
 from tilelang.frontend.operators import SYMBOLS, as_bool
 from tilelang.frontend.parameters import declare_parameter
+from tilelang.frontend.plain_functions import DROPPED, is_kernel_statement, note_kernel_statement
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_traced, scalar
 from tilelang.frontend.subscripts import region
@@ -30,6 +38,9 @@ def assignment(run: Run, node: ast.Assign) -> Flow | None:
     """`a = b = value`."""
     first = node.targets[0]
     value = _right_side(run, node.value, first)
+    if len(node.targets) > 1 and isinstance(value, ir.Expr):
+        # Computed once, before any target changes.
+        value = bound_value(run, "value", value, run.span(node.value))
     for target in node.targets:
         at = run.span(node.value)
         assign(run, target, value, fresh_buffer=isinstance(node.value, ast.Call), value_span=at)
@@ -45,10 +56,11 @@ def _right_side(run: Run, node: ast.expr, target: ast.expr) -> Any:
         values = [_right_side(run, n, t) for n, t in zip(node.elts, target.elts, strict=True)]  # type: ignore[attr-defined]
         # All right-hand sides are read before the first name is bound.
         return tuple(_settled(run, v, n) for v, n in zip(values, node.elts, strict=True))  # type: ignore[attr-defined]
-    if not isinstance(target, ast.Name) or not isinstance(node, ast.Call):
+    if not isinstance(target, ast.Name | ast.Attribute) or not isinstance(node, ast.Call):
         return run.eval(node)
     saved = run.binding_name
-    run.binding_name = (target.id, run.span(target))
+    name = target.id if isinstance(target, ast.Name) else target.attr.lstrip("_")
+    run.binding_name = (name, run.span(target))
     try:
         return run.eval(node)
     finally:
@@ -59,7 +71,9 @@ def _settled(run: Run, value: Any, node: ast.expr) -> Any:
     if isinstance(value, Region) and value.is_point:
         return run.late(value, "value")
     if isinstance(value, Buffer) and value.scope == "local.var" and not isinstance(node, ast.Call):
-        return scalar(run, value, run.span(node))
+        value = scalar(run, value, run.span(node))
+    if isinstance(value, ir.Expr):
+        return bound_value(run, "value", value, run.span(node))  # it may read what is assigned before it
     return value
 
 
@@ -148,11 +162,12 @@ def annotated_assignment(run: Run, node: ast.AnnAssign) -> Flow | None:
         assign(
             run, target, _right_side(run, node.value, target), fresh_buffer=isinstance(node.value, ast.Call)
         )
-        if isinstance(target, ast.Name) and run.at_class_level is not None:
+        if isinstance(target, ast.Name) and run.at_class_level is not None and _is_field(node.annotation):
             run.at_class_level.append(target.id)
         return None
     if isinstance(target, ast.Name) and run.at_class_level is not None:
-        run.at_class_level.append(target.id)
+        if _is_field(node.annotation):
+            run.at_class_level.append(target.id)
         return None
     if isinstance(target, ast.Name) and run.scope.names.get(target.id, NO_VALUE) is NO_VALUE:
         value = run.eval(node.annotation)
@@ -162,10 +177,20 @@ def annotated_assignment(run: Run, node: ast.AnnAssign) -> Flow | None:
     return None
 
 
+def _is_field(annotation: ast.expr) -> bool:
+    """Whether an annotated name of a class body is a field of its objects, as dataclasses see it."""
+    text = annotation.value if isinstance(annotation, ast.Constant) else ast.unparse(annotation)
+    return not isinstance(text, str) or not ("ClassVar" in text or text.rpartition(".")[2] == "KW_ONLY")
+
+
 def expression_statement(run: Run, node: ast.Expr) -> Flow | None:
     """An expression for its effect."""
     if isinstance(node.value, ast.Constant):
         return None
+    if run.calls and isinstance(node.value, ast.Call) and run.launch is not None:
+        called = resolve(node.value.func, run.scope)
+        if is_kernel_statement(called):
+            note_kernel_statement(run, run.span(node), f"`{ast.unparse(node.value.func)}`", DROPPED)
     value = run.eval(node.value)
     if isinstance(value, ir.Call) and run.launch is not None:
         run.emit(Evaluate(value, run.span(node)))
@@ -176,7 +201,7 @@ def return_statement(run: Run, node: ast.Return) -> Flow | None:
     value = None if node.value is None else run.eval(node.value)
     if node.value is not None:
         run.return_spans[id(value)] = run.span(node.value)
-    return Flow("return", value)
+    return Flow("return", value, run.span(node))
 
 
 def assert_statement(run: Run, node: ast.Assert) -> Flow | None:
@@ -190,7 +215,9 @@ def assert_statement(run: Run, node: ast.Assert) -> Flow | None:
     known = value if isinstance(value, Unknown) else truth(value)
     if isinstance(known, Unknown) or known:
         return None
+    saved, run.quiet_text = run.quiet_text, True
     message = "" if node.msg is None else run.eval(node.msg)
+    run.quiet_text = saved
     text = f": {message}" if isinstance(message, str) and message else ""
     run.report(PYTHON_ERROR, run.span(node.test), what=f"this assertion does not hold{text}")
     return Flow("raise")
@@ -207,7 +234,7 @@ def raise_statement(run: Run, node: ast.Raise) -> Flow | None:
         what = f"this raises {ast.unparse(node.exc)}"
     if not run.context.maybe:
         run.report(PYTHON_ERROR, run.span(node), what=what)
-    return Flow("raise", what)
+    return Flow("raise", what, run.span(node))
 
 
 def function_definition(run: Run, node: ast.FunctionDef) -> Flow | None:
@@ -249,12 +276,16 @@ def unsupported_statement(run: Run, node: ast.stmt) -> Flow | None:
 _WORDS = {"AsyncFunctionDef": "async def", "AsyncFor": "async for", "AsyncWith": "async with"}
 
 
+# What Python raises where these are reported, and a handler may catch.
+_RAISING = (PYTHON_ERROR.name, UNKNOWN_NAME.name, UNKNOWN_ATTRIBUTE.name)
+
+
 def try_statement(run: Run, node: ast.Try) -> Flow | None:
-    """`try`: the body is interpreted; what handlers bind may hold too."""
-    flow = run.exec(node.body)
-    if flow is not None:
+    """`try`: the body is interpreted; what handlers bind may hold too. What the body raises is theirs."""
+    flow = _tried(run, node)
+    if flow is not None and flow.kind != "raise":
         run.exec(node.finalbody)
-        return None if flow.kind == "raise" else flow
+        return flow
     before = dict(run.scope.names)
     with run.guarded(maybe=True):
         for handler in node.handlers:
@@ -265,4 +296,18 @@ def try_statement(run: Run, node: ast.Try) -> Flow | None:
         # What the body bound stays what it most probably is; a fallback only fills gaps.
         if name in before and before[name] is not value:
             run.scope.names[name] = before[name] if not isinstance(before[name], Unknown) else value
+    if flow is not None:
+        return run.exec(node.finalbody) or (None if node.handlers else flow)
     return run.exec(node.orelse) or run.exec(node.finalbody)
+
+
+def _tried(run: Run, node: ast.Try) -> Flow | None:
+    """The body of a `try`, without the problems that its handlers are there for."""
+    known, complete = len(run.problems), run.complete
+    flow = run.exec(node.body)
+    if node.handlers and len(run.problems) > known:
+        left = [p for p in run.problems[known:] if p.rule not in _RAISING]
+        if len(left) < len(run.problems) - known:
+            run.problems[known:] = left
+            run.complete = run.complete or (complete and not left)
+    return flow

@@ -14,10 +14,11 @@ from typing import Any
 
 import tilelang.language as language
 from tilelang.frontend.arguments import Argument, plain
+from tilelang.frontend.classes import instantiate
 from tilelang.frontend.dtypes import dtype_name
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.interpreter import new_run
-from tilelang.frontend.model import NO_VALUE, Function, ModuleValue
+from tilelang.frontend.model import NO_VALUE, ClassValue, Function, ModuleValue
 from tilelang.frontend.modelled_modules import (
     PURE_MODULES,
     FieldFunction,
@@ -85,6 +86,10 @@ class StaticEnvironment:
                 return call_function(run, factory, [], {}, node, run.span(node))
             if factory in (list, dict, set):
                 return factory()
+            if isinstance(factory, ClassValue):
+                return instantiate(run, node, factory, [], {})
+            if factory is not None:
+                return Unknown("what the field's factory makes is not known to the compiler")
             return named.get("default", NO_VALUE)
         if function is functools.partial or function is functools.reduce:
             unknown = any_unknown(values[:1])

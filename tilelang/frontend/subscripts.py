@@ -18,7 +18,7 @@ from tilelang.diagnostics.rules.python import (
 from tilelang.frontend.constants import any_not_given, not_given
 from tilelang.frontend.dtypes import is_float
 from tilelang.frontend.model import ClassValue, Instance, Late
-from tilelang.frontend.operators import binary, fold
+from tilelang.frontend.operators import binary, cast, fold
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
 from tilelang.frontend.tensors import is_tensor_constructor, subscripted_tensor
@@ -207,6 +207,8 @@ def _integer(run: Run, value: Any, node: ast.expr, dim: Any) -> Any:
         return value
     if isinstance(value, ir.Expr):
         dtype = dtype_of_expr(value)
+        if dtype == "bool":
+            return cast("int32", value)
         if is_float(dtype):
             return run.report(
                 FLOAT_INDEX,

@@ -68,7 +68,8 @@ def evaluate(expr: Any, env: Mapping[int, Any]) -> Any:
     if kind is X.Not:
         return np.logical_not(evaluate(expr.a, env))
     if kind is X.Cast and str(expr.ty.dtype).startswith(("int", "uint")):
-        return evaluate(expr.value, env)
+        number = evaluate(expr.value, env)
+        return np.asarray(number).astype(np.int64) if np.asarray(number).dtype == bool else number
     if kind is X.Select:
         parts = (expr.condition, expr.true_value, expr.false_value)
         return np.where(*(evaluate(p, env) for p in parts))

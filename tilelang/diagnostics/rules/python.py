@@ -19,6 +19,31 @@ PYTHON_BOOL = Rule(
     "A Python builtin needs a Python value, but gets one that exists only when the kernel runs.",
     "{call} needs a Python value, but {operand} is known only when the kernel runs; {instead}",
 )
+TRACED_TEXT = Rule(
+    "traced-text",
+    "python",
+    Severity.WARNING,
+    "A text is made while the kernel is traced, from a value that exists only when it runs.",
+    "{what} is made once, while the kernel is traced; {operand} has no value then, so its name or expression "
+    "is written. Use `T.print` to see values of a running kernel",
+)
+UNMARKED_MACRO = Rule(
+    "unmarked-macro",
+    "python",
+    Severity.WARNING,
+    "A plain function holds statements of the kernel; only `@T.macro` makes them part of it everywhere.",
+    "`{name}` is a plain function, so {what} at line {line} is not part of the kernel everywhere: this "
+    "compiler reads the function, upstream TileLang runs it as plain Python and {fate}; mark it with "
+    "`@T.macro`",
+)
+MUTABLE_REBOUND = Rule(
+    "mutable-scalar-rebound",
+    "python",
+    Severity.WARNING,
+    "The name of a T.alloc_var is bound to something else, so the variable can no longer be reached.",
+    "`{name}` is a mutable scalar from line {line}, and {what}: the variable keeps its old value and is out "
+    "of reach from here on; use another name",
+)
 TRACED_INDEX = Rule(
     "traced-python-index",
     "python",
@@ -66,9 +91,10 @@ CONST_UNBOUND = Rule(
 CONST_UNUSED = Rule(
     "const-unused",
     "shape",
-    Severity.WARNING,
-    "A T.const is declared and never used.",
-    "`{name}` is declared by T.const and never used",
+    Severity.ERROR,
+    "A T.const is declared and never used, so no call can give it a value.",
+    "`{name}` is declared by T.const and never used: every call is refused, since no tensor argument gives "
+    "it a value; remove it",
 )
 OUTPUT_NOT_RETURNED = Rule(
     "output-not-returned",
@@ -167,6 +193,9 @@ UNSUPPORTED_LANGUAGE_NAME = Rule(
 RULES: tuple[Rule, ...] = (
     SYNTAX_ERROR,
     PYTHON_BOOL,
+    TRACED_TEXT,
+    UNMARKED_MACRO,
+    MUTABLE_REBOUND,
     TRACED_INDEX,
     UNKNOWN_NAME,
     UNKNOWN_LANGUAGE_NAME,

@@ -1,0 +1,75 @@
+"""Options written in `@tilelang.jit(...)` and `@tilelang.autotune(...)`: misspelt ones, outdated ones."""
+
+from __future__ import annotations
+
+import ast
+
+from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.decorators import Decorator
+from tilelang.frontend.deprecated import note_pass_configs
+from tilelang.frontend.discovery import resolve
+from tilelang.frontend.run import Run
+from tilelang.frontend.suggest import nearest, replacement
+
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "jit": (
+        "func",
+        "out_idx",
+        "target",
+        "target_host",
+        "execution_backend",
+        "verbose",
+        "pass_configs",
+        "debug_root_path",
+        "compile_flags",
+    ),
+    "autotune": (
+        "func",
+        "configs",
+        "warmup",
+        "rep",
+        "timeout",
+        "supply_type",
+        "ref_prog",
+        "supply_prog",
+        "rtol",
+        "atol",
+        "max_mismatched_ratio",
+        "skip_check",
+        "manual_check_prog",
+        "cache_input_tensors",
+        "do_not_specialize",
+        "early_stop",
+        "early_stop_factor",
+    ),
+}
+
+
+def check_decorators(run: Run, node: ast.FunctionDef) -> None:
+    """Problems with the options in a kernel's decorators, whose values are not looked at."""
+    for item in node.decorator_list:
+        if not isinstance(item, ast.Call):
+            continue
+        decorator = resolve(item.func, run.scope)
+        if not isinstance(decorator, Decorator) or decorator.name not in OPTIONS:
+            continue
+        for keyword in item.keywords:
+            if keyword.arg is not None and keyword.arg not in OPTIONS[decorator.name]:
+                _unknown_option(run, decorator.name, keyword, keyword.arg)
+            elif keyword.arg == "pass_configs":
+                note_pass_configs(run, keyword.value)
+
+
+def _unknown_option(run: Run, decorator: str, keyword: ast.keyword, name: str) -> None:
+    at = run.span(keyword)
+    name_span = Span(at.path, at.line, at.column, at.line, at.column + len(name))
+    near = nearest(name, OPTIONS[decorator])
+    known = f"did you mean `{near}`?" if near else f"it has {', '.join(OPTIONS[decorator][1:])}"
+    run.report(
+        BAD_ARGUMENTS,
+        name_span,
+        fixes=replacement(near, name_span),
+        callee=f"tilelang.{decorator}",
+        what=f"no option `{name}`; {known}",
+    )

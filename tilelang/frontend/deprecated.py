@@ -1,0 +1,161 @@
+"""Names and arguments that upstream's releases deprecate or have removed, and what to write instead.
+
+Observed with the 0.1.15 release: which names announce themselves, which are gone, which arguments it refuses.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any
+
+from tilelang.diagnostics.problem import Edit, Fix
+from tilelang.diagnostics.rules.compat import DEPRECATED_NAME, REMOVED_ARGUMENT
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.arguments import Argument
+from tilelang.frontend.run import Run
+from tilelang.frontend.source import Source
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """What a name is called now. `gone`: the release that has it no more; None if it only warns."""
+
+    name: str
+    gone: str | None = None
+
+    def says(self) -> str:
+        return "is deprecated" if self.gone is None else f"is no longer there in TileLang {self.gone}"
+
+
+RENAMED: dict[str, Renamed] = {
+    "symbolic": Renamed("dynamic"),
+    "Buffer": Renamed("Tensor"),
+    "c2d_im2col": Renamed("im2col"),
+    "sync_global": Renamed("sync_grid", "0.1.15"),
+    "gemm_v1": Renamed("gemm", "0.1.15"),
+    "gemm_v2": Renamed("gemm", "0.1.15"),
+    "gemm_sp_v2": Renamed("gemm_sp", "0.1.15"),
+}
+
+# Parameters of the language that a release took away: function -> parameter -> why.
+_REMOVED_PARAMETERS: dict[str, dict[str, str]] = {
+    "gemm": {"k_pack": "since TileLang 0.1.15 only the AMD dialect has it"},
+    "Pipelined": {
+        "sync": "TileLang 0.1.15 refuses it; synchronisation is placed by the compiler",
+        "group": "TileLang 0.1.15 refuses it; use order and stage",
+    },
+}
+_DEPRECATED_PARAMETERS: dict[str, dict[str, str]] = {
+    "alloc_reducer": {"replication": "the layout of a reducer is inferred"},
+}
+
+# Pass configurations, by the name in PassConfigKey and by the string it stands for.
+_DEPRECATED_CONFIGS = {
+    "TL_DISABLE_TMA_LOWER": "write `disable_tma=True` at the T.copy that must not use TMA",
+    "tl.disable_tma_lower": "write `disable_tma=True` at the T.copy that must not use TMA",
+}
+_REMOVED_CONFIGS = {
+    "TL_DISABLE_FAST_MATH": "fast math is off unless TL_ENABLE_FAST_MATH is set",
+    "tl.disable_fast_math": "fast math is off unless tl.enable_fast_math is set",
+    "TL_ENABLE_PTXAS_VERBOSE_OUTPUT": "give `-v` to ptxas with compile_flags",
+    "tl.enable_ptxas_verbose_output": "give `-v` to ptxas with compile_flags",
+}
+
+
+def note_renamed(run: Run, name: str, at: Span, prefix: str) -> None:
+    """A problem if `name` of the language, written at `at` behind `prefix.`, has another name now."""
+    renamed = RENAMED.get(name)
+    if renamed is None:
+        return
+    dotted = f"{prefix}." if prefix else ""
+    run.report(
+        DEPRECATED_NAME,
+        at,
+        fixes=(Fix(f"Rename to `{dotted}{renamed.name}`", (Edit(at, renamed.name),)),) if prefix else (),
+        tags=("deprecated",),
+        what=f"`{dotted}{name}` {renamed.says()}",
+        instead=f"use `{dotted}{renamed.name}`",
+    )
+
+
+def without_removed(run: Run, node: ast.Call, name: str, kwargs: dict[str, Argument]) -> dict[str, Argument]:
+    """The keyword arguments that the language still has; problems for the others."""
+    removed = _REMOVED_PARAMETERS.get(name, {})
+    for parameter, why in {**removed, **_DEPRECATED_PARAMETERS.get(name, {})}.items():
+        argument = kwargs.get(parameter)
+        if argument is None or argument.name_span is None or argument.name_span == argument.span:
+            continue
+        rule, word = (REMOVED_ARGUMENT, "") if parameter in removed else (DEPRECATED_NAME, "is deprecated")
+        fixes = without_keyword(run.source, node, parameter)
+        if word:
+            what = f"the argument `{parameter}` of T.{name} {word}"
+            run.report(rule, argument.name_span, fixes=fixes, tags=("deprecated",), what=what, instead=why)
+        else:
+            run.report(
+                rule,
+                argument.name_span,
+                fixes=fixes,
+                tags=("deprecated",),
+                callee=name,
+                name=parameter,
+                why=why,
+            )
+    return {k: v for k, v in kwargs.items() if k not in removed}
+
+
+def without_keyword(source: Source, node: ast.Call, name: str) -> tuple[Fix, ...]:
+    """The edit that takes `name=value` out of a call, with the comma before or after it."""
+    items: list[Any] = sorted([*node.args, *node.keywords], key=lambda n: (n.lineno, n.col_offset))
+    index = next((k for k, n in enumerate(items) if isinstance(n, ast.keyword) and n.arg == name), None)
+    if index is None:
+        return ()
+    own = source.span(items[index])
+    start, end = (own.line, own.column), (own.end_line, own.end_column)
+    if index:
+        before = source.span(items[index - 1])
+        start = before.end_line, before.end_column
+    elif len(items) > 1:
+        after = source.span(items[1])
+        end = after.line, after.column
+    return (Fix(f"Remove `{name}`", (Edit(Span(own.path, *start, *end), ""),)),)
+
+
+def note_pass_configs(run: Run, node: ast.expr) -> None:
+    """Problems for the keys of a `pass_configs={...}` that is written out."""
+    if not isinstance(node, ast.Dict):
+        return
+    for index, key in enumerate(node.keys):
+        if isinstance(key, ast.Attribute):
+            name = key.attr
+        elif isinstance(key, ast.Constant) and isinstance(key.value, str):
+            name = key.value
+        else:
+            continue
+        deprecated, removed = _DEPRECATED_CONFIGS.get(name), _REMOVED_CONFIGS.get(name)
+        if deprecated is None and removed is None:
+            continue
+        word = "is deprecated" if removed is None else "is no longer there in TileLang 0.1.15"
+        run.report(
+            DEPRECATED_NAME,
+            run.span(key),
+            fixes=_without_entry(run.source, node, index, name),
+            tags=("deprecated",),
+            what=f"the pass configuration `{name}` {word}",
+            instead=deprecated or removed or "",
+        )
+
+
+def _without_entry(source: Source, node: ast.Dict, index: int, name: str) -> tuple[Fix, ...]:
+    key, value = node.keys[index], source.span(node.values[index])
+    assert key is not None
+    own = source.span(key)
+    start, end = (own.line, own.column), (value.end_line, value.end_column)
+    after = node.keys[index + 1] if index + 1 < len(node.keys) else None
+    if index:
+        before = source.span(node.values[index - 1])
+        start = before.end_line, before.end_column
+    elif after is not None:
+        following = source.span(after)
+        end = following.line, following.column
+    return (Fix(f"Remove `{name}`", (Edit(Span(own.path, *start, *end), ""),)),)

@@ -1,0 +1,161 @@
+"""Problems with Python that needs a value at once and gets one that exists only when the kernel runs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from tilelang.diagnostics.problem import Edit, Fix
+from tilelang.diagnostics.rules.python import PYTHON_BOOL, TRACED_TEXT
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.run import Run
+from tilelang.ir.values import Unknown
+
+# What to write instead of a builtin's call.
+_INSTEAD = {
+    "bool": "write the comparison itself, as in `x != 0`",
+    "int": "use `T.cast(x, 'int32')`",
+    "float": "use `T.cast(x, 'float32')`",
+    "min": "use `T.min`",
+    "max": "use `T.max`",
+    "abs": "use `T.abs`",
+    "round": "use `T.round`",
+    "pow": "use `T.pow` or `**`",
+    "divmod": "use `//` and `%`",
+    "len": "use `.shape[0]`",
+    "sorted": "sort before the launch",
+}
+_CASTS = {"int": "int32", "float": "float32"}
+_FOLDED = ("min", "max")  # two operands in the language, any number in Python
+_MEMBERS_IN_A_FIX = 8
+
+
+def builtin_needs_value(run: Run, node: ast.Call, name: str, at: Span) -> Unknown:
+    """`max(A[i], 0)`: the builtin `name` needs a Python value; `at` is the argument that is none."""
+    return run.report(
+        PYTHON_BOOL,
+        at,
+        fixes=_fixes(run, node, name),
+        call=f"`{name}`",
+        operand=f"`{run.text_of(at)}`",
+        instead=_INSTEAD.get(name, "compute it with operators and functions of the language"),
+    )
+
+
+def _fixes(run: Run, node: ast.Call, name: str) -> tuple[Fix, ...]:
+    if not isinstance(node.func, ast.Name) or node.keywords or not node.args:
+        return ()
+    if any(isinstance(a, ast.Starred) for a in node.args):
+        return ()
+    texts = [_text(run, a) for a in node.args]
+    prefix = run.language_prefix()
+    new = _replacement(node, name, texts, prefix)
+    if new is None:
+        return ()
+    return (Fix(f"Write `{new}`", (Edit(run.span(node), new),)),)
+
+
+def _replacement(node: ast.Call, name: str, texts: Sequence[str], prefix: str | None) -> str | None:
+    first = node.args[0]
+    if name == "len":
+        return f"{texts[0]}.shape[0]" if isinstance(first, ast.Name | ast.Attribute) else None
+    if name == "bool":
+        condition = isinstance(first, ast.Compare | ast.BoolOp) or (
+            isinstance(first, ast.UnaryOp) and isinstance(first.op, ast.Not)
+        )
+        return f"({texts[0]})" if condition else f"({texts[0]} != 0)"
+    if prefix is None:
+        return None
+    if name in _CASTS and len(texts) == 1:
+        return f'{prefix}.cast({texts[0]}, "{_CASTS[name]}")'
+    if name in _FOLDED:
+        if len(texts) == 1 and isinstance(first, ast.List | ast.Tuple) and len(first.elts) > 1:
+            texts = [ast.unparse(e) for e in first.elts]
+        if len(texts) == 1:
+            return None
+        folded = texts[0]
+        for text in texts[1:]:
+            folded = f"{prefix}.{name}({folded}, {text})"
+        return folded
+    if name in ("abs", "round", "pow") and len(texts) == (2 if name == "pow" else 1):
+        return f"{prefix}.{name}({', '.join(texts)})"
+    return None
+
+
+def _text(run: Run, node: ast.expr) -> str:
+    return ast.get_source_segment(run.source.text, node) or ast.unparse(node)
+
+
+def math_needs_value(run: Run, node: ast.Call, name: str, at: Span) -> Unknown:
+    """`math.exp(x)` on a traced x: Python's math needs numbers."""
+    prefix = run.language_prefix()
+    fixes: tuple[Fix, ...] = ()
+    if prefix is not None:
+        fixes = (Fix(f"Use {prefix}.{name}", (Edit(run.span(node.func), f"{prefix}.{name}"),)),)
+    operand = f"`{run.text_of(at)}`"
+    return run.report(
+        PYTHON_BOOL, at, fixes=fixes, call=f"`math.{name}`", operand=operand, instead=f"use `T.{name}`"
+    )
+
+
+def membership_needs_value(
+    run: Run, op: ast.cmpop, left: ast.expr, right: ast.expr, *, left_traced: bool, chained: bool
+) -> Unknown:
+    """`x in (1, 2)` on a traced x: Python compares while the kernel is traced, and always answers no."""
+    negated = isinstance(op, ast.NotIn)
+    new = None if chained else _spelled_out(run, left, right, negated)
+    at = run.span(left if left_traced else right)
+    fixes: tuple[Fix, ...] = ()
+    if new is not None:
+        start, end = run.span(left), run.span(right)
+        whole = Span(start.path, start.line, start.column, end.end_line, end.end_column)
+        fixes = (Fix(f"Write `{new}`", (Edit(whole, new),)),)
+    instead = f"write `{new}`" if new else "compare with each of them, joined by `or`"
+    word = "`not in`" if negated else "`in`"
+    return run.report(
+        PYTHON_BOOL, at, fixes=fixes, call=word, operand=f"`{run.text_of(at)}`", instead=instead
+    )
+
+
+def _spelled_out(run: Run, left: ast.expr, right: ast.expr, negated: bool) -> str | None:
+    """`(x == 1 or x == 2)`, `(0 <= x < n)`; None where the source does not show what is in the container."""
+    name = _text(run, left)
+    if not isinstance(left, ast.Name | ast.Subscript | ast.Attribute | ast.Constant):
+        name = f"({name})"
+    if isinstance(right, ast.Tuple | ast.List | ast.Set) and 1 <= len(right.elts) <= _MEMBERS_IN_A_FIX:
+        if any(isinstance(e, ast.Starred) for e in right.elts):
+            return None
+        sign, word = ("!=", " and ") if negated else ("==", " or ")
+        return "(" + word.join(f"{name} {sign} {_text(run, e)}" for e in right.elts) + ")"
+    is_range = isinstance(right, ast.Call) and isinstance(right.func, ast.Name) and right.func.id == "range"
+    if isinstance(right, ast.Call) and is_range and 1 <= len(right.args) <= 2 and not right.keywords:
+        bounds = [_text(run, a) for a in right.args]
+        low, high = bounds if len(bounds) == 2 else ["0", bounds[0]]
+        return f"{'not ' if negated else ''}({low} <= {name} < {high})"
+    return None
+
+
+def traced_text(run: Run, what: str, node: ast.expr, fixes: tuple[Fix, ...] = ()) -> None:
+    """An f-string, `str` or `print` of something that has no value while the kernel is traced."""
+    if run.launch is None or run.quiet_text:
+        return
+    at = run.span(node)
+    run.report(TRACED_TEXT, at, fixes=fixes, what=what, operand=f"`{run.text_of(at)}`")
+
+
+def print_fix(run: Run, node: ast.Call) -> tuple[Fix, ...]:
+    """`T.print(x, msg="...")` for a Python `print` that shows one traced value."""
+    prefix = run.language_prefix()
+    if prefix is None or len(node.args) != 1 or node.keywords:
+        return ()
+    (shown,) = node.args
+    message = ""
+    if isinstance(shown, ast.JoinedStr):
+        values = [v for v in shown.values if isinstance(v, ast.FormattedValue)]
+        if len(values) != 1:
+            return ()
+        texts = [str(v.value) for v in shown.values if isinstance(v, ast.Constant)]
+        message = "".join(texts).strip(" :=")
+        shown = values[0].value
+    new = f"{prefix}.print({_text(run, shown)}" + (f", msg={message!r})" if message else ")")
+    return (Fix(f"Write `{new}`", (Edit(run.span(node), new),)),)
