@@ -120,6 +120,31 @@ async def test_nothing_to_compare_with(run_text):
     assert result.error_span.line == 5
 
 
+ADD_ROWS = """\
+import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit
+def k(A, B):
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    B: T.Tensor((N,), T.float32)
+    C = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:
+        for i in T.Parallel(128):
+            C[bx * 128 + i] = A[bx * 128 + i] + B[bx * 128 + i]
+    return C
+"""
+
+
+async def test_without_a_reference_the_program_says_what_is_right(run_text):
+    result = await run_text(ADD_ROWS, ADD, path_first="no_other_tilelang")
+    assert result.passed, result.error
+    assert result.reference == "the program's own meaning"
+    assert result.latency_ms is not None and result.reference_ms is None
+
+
 async def test_a_file_that_cannot_be_imported(run_text):
     text = HEAD + "import no_such_module\n\n@tilelang.jit\ndef k(A, B): return A + B\n"
     result = await run_text(text, ADD)

@@ -1,5 +1,7 @@
 """Runs one kernel in the user's interpreter and compares it with its torch reference; self-contained.
 
+Without a reference it compares with what the tile program means, where the user's tilelang can interpret it.
+
 It must work with whatever `tilelang` that interpreter holds, so it imports nothing of the server's. It
 reads one line of JSON from stdin (what is known of the kernel, see `tilelang/facts/run_request.py`) and
 writes lines of JSON to stdout: `{"event": "progress", "message"}` and at last `{"event": "result",
@@ -13,6 +15,7 @@ they do not. Tolerances follow from dtypes and the length of reductions: see `to
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import itertools
 import json
@@ -35,6 +38,7 @@ EVEN_1D, UNEVEN_1D = 4096, (1000, 1992, 3000)
 LARGE_GEMM, LARGE_2D, LARGE_1D = 4096, 8192, 1 << 26
 MEASURE_S = 1.0
 UNKNOWN = "?"  # a size that analysis could not tell
+OWN_MEANING = "the program's own meaning"  # stands for a reference where the author wrote none
 PICTURE = 16  # rows and columns of a picture at most
 
 # Dense peaks in TFLOP/s for 16-bit inputs, from the vendors' data sheets; TF32 has half, 8-bit double of it.
@@ -119,9 +123,10 @@ def _run(request: dict[str, Any], result: dict[str, Any], progress: Any) -> None
     progress(f"importing {os.path.basename(request['path'])}")
     module = load_module(request["path"], request["text"])
     kernel = Kernel(request, module)
-    cases = plan_cases(request, device)
-    reference = find_reference(request, module)
-    result["reference"] = reference.name
+    reference = find_reference(request, module) or kernel
+    # The large sizes of a GPU would take the interpreter minutes.
+    cases = plan_cases(request, device if isinstance(reference, Reference) else "cpu")
+    result["reference"] = reference.name if isinstance(reference, Reference) else OWN_MEANING
     last: Measured | None = None
     for number, sizes in enumerate(cases):
         text = ", ".join(f"{k}={v}" for k, v in sizes.items()) or "fixed shapes"
@@ -227,14 +232,32 @@ class Kernel:
         outputs = returned_positions(compiled, len(self.tensors), self.tensors)
         return lambda tensors: compiled(*(t for i, t in enumerate(tensors) if i not in outputs))
 
+    def interpreter(self, tensors: list[Any], sizes: dict[str, int]) -> Any:
+        """As `launcher`, but by the program's own meaning; None if this tilelang has no such thing."""
+        if self.request["style"] == "eager":
+            if not hasattr(self.object, "compile"):
+                return None
+            compiled = self._eager(self.object.compile, tensors, sizes)
+            outputs = {i for i, t in enumerate(self.tensors) if t["role"] == "output"}
+        else:
+            compiled = self._compiled(sizes)
+            outputs = returned_positions(compiled, len(self.tensors), self.tensors)
+        if not hasattr(compiled, "reference"):
+            return None
+        return lambda given: compiled.reference(*(t for i, t in enumerate(given) if i not in outputs))
+
     def _call_eager(self, tensors: list[Any], sizes: dict[str, int]) -> Any:
+        return self._eager(self.object, tensors, sizes)
+
+    def _eager(self, call: Any, tensors: list[Any], sizes: dict[str, int]) -> Any:
+        """Call the kernel (or its `compile`) with its inputs and the values of its other parameters."""
         given = [(t["name"], v) for t, v in zip(self.tensors, tensors, strict=True) if t["role"] != "output"]
         names = parameter_names(self.object)
         values = {k: v for k, v in {**self.values, **sizes}.items() if k in names}
         leading = [name for name in names if name in dict(given)]
         if names[: len(given)] == leading:
-            return self.object(*(dict(given)[n] for n in leading), **values)
-        return self.object(**dict(given), **values)
+            return call(*(dict(given)[n] for n in leading), **values)
+        return call(**dict(given), **values)
 
     def _compiled(self, sizes: dict[str, int]) -> Any:
         target = self.object
@@ -297,8 +320,8 @@ class Reference:
         return self.function(*inputs[: max(len(required), 1)])
 
 
-def find_reference(request: dict[str, Any], module: types.ModuleType) -> Reference:
-    """By comment first, then by the usual names. Raises RunError that lists them."""
+def find_reference(request: dict[str, Any], module: types.ModuleType) -> Reference | None:
+    """By comment first, then by the usual names; None if there is none."""
     chosen = request["reference"]
     if chosen:
         try:
@@ -315,12 +338,35 @@ def find_reference(request: dict[str, Any], module: types.ModuleType) -> Referen
         function = getattr(module, name, None)
         if callable(function):
             return Reference(name, function)
+    return None
+
+
+def no_reference(request: dict[str, Any]) -> RunError:
+    names = [n for part in dict.fromkeys(request["kernel"].split(".")) for n in reference_names(part)]
     shown = ", ".join(["ref_program", *names[:3]])
-    raise RunError(
+    return RunError(
         f"there is no torch reference for {request['kernel']}. Write a function called {shown}, "
         "or name one above the kernel: # tilelang: reference my_function",
         request["line"],
     )
+
+
+def own_meaning(
+    kernel: Kernel, given: list[Any], sizes: dict[str, int], request: dict[str, Any]
+) -> list[Any]:
+    """What the tile program itself says, op by op in float64; this needs a tilelang that can interpret it.
+
+    Writes into `given` what the program writes in place. Raises RunError for a compiler that cannot.
+    """
+    interpret = kernel.interpreter(given, sizes)
+    if interpret is None:
+        raise no_reference(request)
+    try:
+        return as_list(interpret(given))
+    except Exception as error:
+        traceback.print_exc()
+        line = getattr(error, "line", None) or request["line"]
+        raise RunError(f"{OWN_MEANING} cannot be computed: {describe(error)}", line) from error
 
 
 def reference_names(kernel: str) -> list[str]:
@@ -455,10 +501,10 @@ def run_case(
     device: str,
     request: dict[str, Any],
     kernel: Kernel,
-    reference: Reference,
+    reference: Reference | Kernel,
     sizes: dict[str, int],
 ) -> tuple[dict[str, Any], Measured]:
-    """Run kernel and reference on the same inputs and compare."""
+    """Run kernel and reference (the kernel itself: its own meaning) on the same inputs and compare."""
     generator = torch.Generator().manual_seed(SEED)
     values = {**fixed_sizes(request), **sizes}
     tensors = [make_tensor(torch, device, t, values, generator) for t in request["tensors"]]
@@ -480,22 +526,26 @@ def run_case(
     is_output |= {i for i, t in enumerate(request["tensors"]) if t["role"] == "output"}
     named = {t["name"]: tensor.clone() for t, tensor in zip(request["tensors"], tensors, strict=True)}
     inputs = [named[t["name"]] for i, t in enumerate(request["tensors"]) if i not in is_output]
-    expected = call_reference(reference, named, inputs, values, request)
+    if isinstance(reference, Reference):
+        expected = call_reference(reference, named, inputs, values, request)
+    else:
+        expected = own_meaning(reference, list(named.values()), sizes, request)
     if not expected:
         written = [
             i for i, t in enumerate(request["tensors"]) if not same_bits(torch, tensors[i], named[t["name"]])
         ]
         expected = [named[request["tensors"][i]["name"]] for i in written]
     if not expected:
-        raise RunError(f"the reference {reference.name} returned and wrote nothing", request["line"])
+        name = reference.name if isinstance(reference, Reference) else OWN_MEANING
+        raise RunError(f"the reference {name} returned and wrote nothing", request["line"])
     inner = reduction_length(tensors, found)
     shown = sizes or fixed_sizes(request)
     case = compare(torch, found, expected, shown, [t.dtype for t in tensors], inner, device, request)
 
-    def run_reference() -> Any:
-        return reference(named, inputs, values)
-
-    return case, Measured(lambda: launch(given), run_reference, inputs, found)
+    timed = None  # interpreting is no peer to be timed against
+    if isinstance(reference, Reference):
+        timed = functools.partial(reference, named, inputs, values)
+    return case, Measured(lambda: launch(given), timed, inputs, found)
 
 
 def call_reference(
@@ -655,7 +705,7 @@ def measure(
 ) -> dict[str, Any]:
     """Latency of kernel and reference, and the rates that follow from it."""
     latency = time_ms(torch, device, run.kernel)
-    reference = time_ms(torch, device, run.reference)
+    reference = time_ms(torch, device, run.reference) if run.reference is not None else None
     n_bytes = sum(t.numel() * t.element_size() for t in [*run.inputs, *run.outputs])
     rates: dict[str, Any] = {
         "latency_ms": latency,
