@@ -20,6 +20,14 @@ from benchmarks.mutation.mutators import Mutant
 TARGET = "cuda:sm_90"
 
 
+# Rules that refuse what the language does not allow although this compiler's lowering happens to accept it: such
+# a mutant cannot be lowered for an author, so it is wrong; it is counted apart.
+BY_LANGUAGE: Mapping[str, str] = {
+    "copy-shape": "the two sides of a copy name different extents: one of them is not what is copied",
+    "reduce-scope": "a reduction takes shared tiles and fragments, or private arrays alone",
+}
+
+
 @dataclass(frozen=True)
 class Seen:
     """A problem as the verdict needs it: where it stands, what else it points at."""
@@ -41,6 +49,7 @@ class Result:
     why: str
     seen: tuple[Seen, ...]
     failed: str = ""  # what went wrong with `check` itself
+    by_language: bool = False  # wrong only because a rule of BY_LANGUAGE refuses it
 
     @property
     def grave(self) -> list[Seen]:
@@ -106,6 +115,9 @@ def _measure(work: tuple[Mutant, Path | None]) -> Result:
         found = _second_opinion(mutant, cache)
         if found["verdict"] == "wrong":
             return Result(mutant, "wrong", found["why"], seen, failed)
+        refused = [s.rule for s in seen if s.severity == "error"]
+        if all(rule in BY_LANGUAGE for rule in refused):
+            return Result(mutant, "wrong", BY_LANGUAGE[refused[0]], seen, failed, by_language=True)
     return result
 
 

@@ -15,8 +15,9 @@ def tables(results: Sequence[Result]) -> str:
 
 def _by_kind(results: Sequence[Result]) -> Iterable[str]:
     kinds = list(dict.fromkeys(r.mutant.kind for r in results))
-    yield f"{'kind':<18}{'mutants':>8}{'wrong':>7}{'caught':>8}{'share':>8}{'anywhere':>10}{'right':>7}" + (
-        f"{'errors':>8}{'warned':>8}{'unjudged':>10}"
+    yield (
+        f"{'kind':<18}{'mutants':>8}{'wrong':>7}{'by rule':>9}{'caught':>8}{'share':>8}{'anywhere':>10}{'right':>7}"
+        + (f"{'errors':>8}{'warned':>8}{'unjudged':>10}")
     )
     for kind in kinds:
         yield _row(kind, [r for r in results if r.mutant.kind == kind])
@@ -32,6 +33,7 @@ def _by_kind(results: Sequence[Result]) -> Iterable[str]:
 def _row(name: str, results: Sequence[Result]) -> str:
     wrong = [r for r in results if r.verdict == "wrong"]
     right = [r for r in results if r.verdict == "right"]
+    by_rule = sum(r.by_language for r in wrong)
     caught = sum(bool(r.found_in_place) for r in wrong)
     anywhere = sum(bool(r.grave) for r in wrong)
     errors = sum(r.error for r in right)
@@ -40,7 +42,7 @@ def _row(name: str, results: Sequence[Result]) -> str:
     share = _share(results)
     shown = "-" if share is None else f"{100 * share:.1f} %"
     return (
-        f"{name:<18}{len(results):>8}{len(wrong):>7}{caught:>8}{shown:>8}{anywhere:>10}"
+        f"{name:<18}{len(results):>8}{len(wrong):>7}{by_rule:>9}{caught:>8}{shown:>8}{anywhere:>10}"
         f"{len(right):>7}{errors:>8}{warned:>8}{unjudged:>10}"
     )
 
