@@ -20,8 +20,8 @@ from benchmarks.mutation.mutators import Mutant
 TARGET = "cuda:sm_90"
 
 
-# Rules that refuse what the language does not allow although this compiler's lowering happens to accept it: such
-# a mutant cannot be lowered for an author, so it is wrong; it is counted apart.
+# Rules that refuse what the language does not allow although this compiler's lowering happens to accept it:
+# such a mutant cannot be lowered for an author, so it is wrong; it is counted apart.
 BY_LANGUAGE: Mapping[str, str] = {
     "copy-shape": "the two sides of a copy name different extents: one of them is not what is copied",
     "reduce-scope": "a reduction takes shared tiles and fragments, or private arrays alone",

@@ -15,10 +15,8 @@ def tables(results: Sequence[Result]) -> str:
 
 def _by_kind(results: Sequence[Result]) -> Iterable[str]:
     kinds = list(dict.fromkeys(r.mutant.kind for r in results))
-    yield (
-        f"{'kind':<18}{'mutants':>8}{'wrong':>7}{'by rule':>9}{'caught':>8}{'share':>8}{'anywhere':>10}{'right':>7}"
-        + (f"{'errors':>8}{'warned':>8}{'unjudged':>10}")
-    )
+    names = ("mutants", "wrong", "by rule", "caught", "share", "anywhere", "right", "errors", "warned")
+    yield f"{'kind':<18}" + "".join(f"{name:>10}" for name in (*names, "unjudged"))
     for kind in kinds:
         yield _row(kind, [r for r in results if r.mutant.kind == kind])
     yield _row("all", results)
@@ -41,10 +39,8 @@ def _row(name: str, results: Sequence[Result]) -> str:
     unjudged = len(results) - len(wrong) - len(right)
     share = _share(results)
     shown = "-" if share is None else f"{100 * share:.1f} %"
-    return (
-        f"{name:<18}{len(results):>8}{len(wrong):>7}{by_rule:>9}{caught:>8}{shown:>8}{anywhere:>10}"
-        f"{len(right):>7}{errors:>8}{warned:>8}{unjudged:>10}"
-    )
+    cells = (len(results), len(wrong), by_rule, caught, shown, anywhere, len(right), errors, warned, unjudged)
+    return f"{name:<18}" + "".join(f"{cell:>10}" for cell in cells)
 
 
 def _share(results: Sequence[Result]) -> float | None:
