@@ -15,6 +15,7 @@ from tilelang.frontend.operators import fold, representable
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, kept, named_type, scalar
 from tilelang.frontend.subscripts import region
+from tilelang.frontend.unfit_constants import note_unfit
 from tilelang.ir.tile_program import Access, Store
 from tilelang.ir.values import Buffer, Region, Unknown, show
 
@@ -83,7 +84,9 @@ def _store_item(run: Run, target: ast.Subscript, value: Any, value_span: Span) -
     if isinstance(owner, Buffer | Region):
         place = region(run, owner, target)
         if isinstance(place, Region):
-            store(run, place, scalar(run, value, value_span))
+            number = scalar(run, value, value_span)
+            note_unfit(run, number, place.buffer, value_span)
+            store(run, place, number)
         return
     index = fold(scalar(run, run.eval(target.slice), run.span(target.slice)))
     if isinstance(index, ir.Expr) and isinstance(owner, list | tuple | dict):

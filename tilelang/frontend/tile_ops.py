@@ -15,6 +15,7 @@ from tilelang.frontend.model import Late
 from tilelang.frontend.operators import representable
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import named_type, scalar
+from tilelang.frontend.unfit_constants import note_unfit
 from tilelang.ir.tile_program import Do, Operand, OpRecord
 from tilelang.ir.values import Buffer, Region, Unknown
 from tilelang.language import GemmWarpPolicy
@@ -75,7 +76,10 @@ def _plain(run: Run, call: Bound, name: str, value: Any, argument: Argument) -> 
         if isinstance(value, ir.Expr | bool | int | float):
             target = call.arguments.get("buffer")
             buffer = getattr(target.value, "buffer", target.value) if target is not None else None
-            return representable(value, buffer) if isinstance(buffer, Buffer) else value
+            if not isinstance(buffer, Buffer):
+                return value
+            note_unfit(run, value, buffer, argument.span)
+            return representable(value, buffer)
         expected = "a number"
     elif name in _INTEGERS:
         if value is None or (isinstance(value, int) and not isinstance(value, bool)):

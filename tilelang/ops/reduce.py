@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilelang.arch.dtypes import DTYPES
 from tilelang.diagnostics.problem import Fix, Problem
+from tilelang.diagnostics.rules.dtype import REDUCE_DTYPE
 from tilelang.diagnostics.rules.scope import REDUCE_SCOPE
 from tilelang.diagnostics.rules.shape import REDUCE_DIM, REDUCE_OTHER_DIM, REDUCE_SHAPE
 from tilelang.ir import tile_ops
@@ -91,11 +93,20 @@ _PRIVATE = frozenset({"local", "local.var"})
 
 
 def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
-    """reduce-shape, reduce-scope."""
+    """reduce-shape, reduce-dtype, reduce-scope."""
     src, dst = record.region("buffer"), record.region("out")
     if src is None or dst is None:
         return
     yield from _check_shape(record, src, dst, context)
+    kind, info = str(option(record.value("kind", "sum"))), DTYPES.get(dtype_name(src.buffer) or "")
+    if kind.startswith("bit") and info is not None and info.is_float:
+        yield REDUCE_DTYPE.at(
+            record.span_of("buffer"),
+            related=declared(src.buffer),
+            buffer=src.buffer.name,
+            dtype=info.name,
+            kind=f"T.reduce_{kind}",
+        )
     a, b = src.buffer.scope, dst.buffer.scope
     if not ({a, b} <= _TILES or (a == "local" and b in _PRIVATE)):
         yield REDUCE_SCOPE.at(

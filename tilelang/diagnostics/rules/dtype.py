@@ -31,3 +31,51 @@ ATOMIC_DTYPE = Rule(
     "{op} on {target} cannot update {dtype} elements, which {buffer} has; it can: {legal}",
 )
 ATOMIC_ORDER = replace(ATOMIC_DTYPE, message="{target} has no atomics of memory order {order}, only {legal}")
+
+CONSTANT_RANGE = Rule(
+    "constant-range",
+    "dtype",
+    Severity.WARNING,
+    "A constant that is stored must fit the dtype.",
+    "{value} does not fit {dtype} ({low} to {high}), which {buffer} holds{becomes}",
+)
+CONSTANT_FRACTION = replace(
+    CONSTANT_RANGE,
+    level=Severity.HINT,
+    message="{value} becomes {becomes}: {buffer} holds {dtype}",
+)
+CONSTANT_OVERFLOW = replace(
+    CONSTANT_RANGE,
+    level=Severity.HINT,
+    message="{value} is beyond the largest {dtype} ({largest}), which {buffer} holds: it becomes {becomes}",
+)
+
+IMPLICIT_TRUNCATION = Rule(
+    "implicit-truncation",
+    "dtype",
+    Severity.HINT,
+    "A float that is stored as an integer loses its fraction.",
+    "{value_dtype} values are cut off towards zero: {buffer} holds {dtype}; T.cast says so, T.round rounds",
+)
+IMPLICIT_SATURATION = replace(
+    IMPLICIT_TRUNCATION,
+    message="{value_dtype} values beyond {largest}, infinity among them, become {largest}: {buffer} holds "
+    "{dtype}",
+)
+
+REDUCE_DTYPE = Rule(
+    "reduce-dtype",
+    "dtype",
+    Severity.ERROR,
+    "Bits are combined in integers only.",
+    "{buffer} is {dtype}; {kind} works on the bits of integers and bool: view it as integers with T.view",
+)
+
+NARROW_ACCUMULATOR = Rule(
+    "narrow-accumulator",
+    "dtype",
+    Severity.HINT,
+    "Long sums in float16 lose small terms.",
+    "{c} adds up {terms} products per element in float16, which keeps 11 bits: from 2048 on, adding 1 "
+    "changes nothing; accumulate in float32",
+)

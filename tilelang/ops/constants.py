@@ -1,0 +1,67 @@
+"""Constants that a dtype cannot hold, and what they become when they are stored all the same."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tilelang.arch.dtypes import DTYPES
+from tilelang.arch.float_formats import FORMATS
+from tilelang.diagnostics.rule import Rule
+from tilelang.diagnostics.rules.dtype import CONSTANT_FRACTION, CONSTANT_OVERFLOW, CONSTANT_RANGE
+from tilelang.ir.values import Buffer, as_int
+
+from tvm import tirx as X  # isort: skip
+
+_LARGEST_HALF = 65504.0
+
+
+def unfit_constant(value: Any, buffer: Buffer) -> tuple[Rule, dict[str, Any]] | None:
+    """The rule and the fields of the message for a constant stored in `buffer`; None if it fits, or is none.
+
+    -1 in an unsigned integer is the usual way to write all ones, and fits.
+    """
+    number = _number(value)
+    info = DTYPES.get(str(buffer.dtype))
+    if number is None or info is None or info.kind == "bool":
+        return None
+    fields: dict[str, Any] = {"value": _text(number), "buffer": buffer.name, "dtype": info.name}
+    if info.is_float:
+        return _unfit_float(number, info.name, fields)
+    low = 0 if info.kind == "uint" else -(1 << (info.bits - 1))
+    high = low + (1 << info.bits) - 1
+    if isinstance(number, float) and math.isfinite(number):
+        if number != int(number):
+            return CONSTANT_FRACTION, {**fields, "becomes": int(number)}
+        number = int(number)
+    if low <= number <= high or (number == -1 and info.kind == "uint"):
+        return None
+    wrapped = f", so it becomes {(number - low) % (1 << info.bits) + low}" if isinstance(number, int) else ""
+    return CONSTANT_RANGE, {**fields, "low": low, "high": high, "becomes": wrapped}
+
+
+def _unfit_float(number: float, dtype: str, fields: dict[str, Any]) -> tuple[Rule, dict[str, Any]] | None:
+    form = FORMATS.get(dtype)
+    if form is None:
+        if dtype != "float16" or not math.isfinite(number) or abs(number) <= _LARGEST_HALF:
+            return None
+        return CONSTANT_OVERFLOW, {**fields, "largest": "65504", "becomes": "infinite"}
+    if math.isnan(number) or abs(number) <= form.largest:
+        return None
+    if math.isinf(number) and form.infinity_code is not None:
+        return None
+    return CONSTANT_OVERFLOW, {**fields, "largest": _text(form.largest), "becomes": _text(form.largest)}
+
+
+def _number(value: Any) -> int | float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, X.FloatImm):
+        return float(value.value)
+    return as_int(value)
+
+
+def _text(number: float) -> str:
+    return f"{number:g}" if isinstance(number, float) else str(number)
