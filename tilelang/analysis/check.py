@@ -19,6 +19,7 @@ from tilelang.analysis import (
     implicit_truncation,
     local_parallel_index,
     low_occupancy,
+    missing_dtype,
     missing_on_target,
     missing_pipeline,
     narrow_accumulator,
@@ -63,6 +64,7 @@ ReportKernel = Callable[[StaticModule, KernelSource, Target], KernelReport]
 CHECKS: tuple[Check, ...] = (
     thread_count.check,
     missing_on_target.check,
+    missing_dtype.check,
     bounds.check_slices,
     bounds.check_indices,
     grid_order.check,

@@ -79,3 +79,12 @@ NARROW_ACCUMULATOR = Rule(
     "{c} adds up {terms} products per element in float16, which keeps 11 bits: from 2048 on, adding 1 "
     "changes nothing; accumulate in float32",
 )
+
+MISSING_DTYPE = Rule(
+    "missing-dtype",
+    "dtype",
+    Severity.ERROR,
+    "The target must have the dtypes that a kernel computes with.",
+    "{buffer} is {dtype}, which {target} does not have: use another dtype, or compile for another target",
+)
+MISSING_DTYPE_VALUE = replace(MISSING_DTYPE, message="this converts to {dtype}, which {target} does not have")

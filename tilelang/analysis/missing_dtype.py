@@ -1,0 +1,50 @@
+"""missing-dtype: a dtype that no code for the target can compute with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tilelang.analysis.subject import Subject
+from tilelang.arch.tables import features
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.dtype import MISSING_DTYPE, MISSING_DTYPE_VALUE
+from tilelang.ir.spans import from_tvm
+from tilelang.ir.tile_program import Bind, Evaluate, If, Store, walk
+from tilelang.ir.values import dtype_of
+from tilelang.ops.operands import dtype_name
+
+from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
+from tvm_ffi import structural_walk  # isort: skip
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """Once for each buffer, and at conversions to such a dtype."""
+    lacks = features(subject.target).lacks
+    if not lacks:
+        return
+    for buffer in subject.program.buffers:
+        dtype = dtype_name(buffer)
+        if dtype in lacks:
+            yield MISSING_DTYPE.at(buffer.span, buffer=buffer.name, dtype=dtype, target=subject.target)
+    for node in walk(subject.program.body):
+        match node:
+            case Store() | Bind() | Evaluate():
+                values: tuple[Any, ...] = (node.value,)
+            case If():
+                values = (node.condition,)
+            case _:
+                continue
+        for cast in (c for v in values for c in _casts(v)):
+            dtype = dtype_of(cast)
+            if dtype in lacks:
+                span = from_tvm(cast.span) or node.span
+                yield MISSING_DTYPE_VALUE.at(span, dtype=dtype, target=subject.target)
+
+
+def _casts(value: Any) -> list[Any]:
+    found: list[Any] = []
+    if isinstance(value, ir.Expr):
+        structural_walk(value, (X.Cast, found.append))
+    return found
