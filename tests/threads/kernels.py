@@ -273,3 +273,204 @@ def grid_of_three(A):
             number = (z * extents[1] + y) * T.get_block_extent(0) + T.get_block_binding(0)
             B[bz, by, bx] = A[z, y, x] * 100 + number + T.get_thread_extent() + T.get_thread_extents()[1]
     return B
+
+
+@tilelang.jit
+def persistent_loop(A):
+    """Five blocks share the tiles of a matrix that groups do not divide."""
+    A: T.Tensor((10, 9), "float32")
+    B = T.empty((10, 9), "float32")
+    with T.Kernel(5, threads=32) as bx:
+        for m, n in T.Persistent([10, 9], 5, bx, group_size=4):
+            for i in T.Parallel(1):
+                B[m, n + i] = A[m, n + i] + 1
+    return B
+
+
+@tilelang.jit
+def persistent_scheduler(A, by_columns: bool = True):
+    """The language's own scheduler; every tile once."""
+    A: T.Tensor((8, 6), "float32")
+    B = T.empty((8, 6), "float32")
+    with T.Kernel(5, threads=32) as bx:
+        tiles = T.PersistentTileScheduler(8, 6, 5, swizzle_size=4, column_major=by_columns)
+        tiles.init(bx)
+        while tiles.valid():
+            for i in T.Parallel(1):
+                B[tiles.m_idx, tiles.n_idx + i] = A[tiles.m_idx, tiles.n_idx + i] + 1
+            tiles.next_tile()
+    return B
+
+
+@T.meta_class
+class Diagonal(T.BaseTileScheduler):
+    """A scheduler of one's own: the diagonal, every third element."""
+
+    num_workers = 3
+
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+
+    def update_current_idx(self, linear_idx):
+        self._m_idx = linear_idx
+        self._n_idx = self.size - 1 - linear_idx
+
+    def valid(self):
+        return self.linear_idx < self.size
+
+
+@tilelang.jit
+def own_scheduler(A):
+    """A class of the module's, its methods written into the kernel."""
+    A: T.Tensor((10, 10), "float32")
+    B = T.empty((10,), "float32")
+    with T.Kernel(3, threads=32) as bx:
+        places = Diagonal(10)
+        places.init(bx)
+        while places.valid():
+            for i in T.Parallel(1):
+                B[places.m_idx + i] = A[places.m_idx + i, places.n_idx]
+            places.next_tile()
+    return B
+
+
+class Counter:
+    """An ordinary class with variables of the kernel."""
+
+    def __init__(self, step):
+        self.step = step
+        self.total = T.alloc_var("int32", init=0)
+
+    @T.inline
+    def add(self, value):
+        self.total += value * self.step
+
+    @property
+    def doubled(self):
+        return self.total * 2
+
+
+@T.macro
+def add_to(x: T.Ref, n):
+    """By reference: a variable or an element."""
+    x += n
+
+
+@T.macro
+def twice_and_more(x, more=1):
+    """Returns a value, and calls itself while it is compiled."""
+    if more > 3:
+        return x
+    return twice_and_more(x * 2, more + 1)
+
+
+@T.macro
+def row_sums(s: T.SharedBuffer((16, 32), "float32"), out: T.FragmentBuffer((16,), "float32")):
+    """Buffers by their kind."""
+    T.reduce_sum(s, out, dim=1)
+
+
+@tilelang.jit
+def macros_and_classes(A):
+    """T.Ref, returned values, recursion, buffers, objects with variables."""
+    A: T.Tensor((64,), "int32")
+    B = T.empty((3, 64), "int32")
+    with T.Kernel(1, threads=64):
+        total = T.alloc_var(T.int32, 0)
+        kept = T.alloc_shared((64,), "int32")
+        counter = Counter(3)
+        for i in T.serial(64):
+            add_to(total, A[i])
+            kept[i] = 1
+            add_to(kept[i], total)
+            counter.add(A[i])
+            B[0, i] = kept[i]
+            B[1, i] = twice_and_more(A[i])
+            B[2, i] = counter.doubled + counter.step
+    return B
+
+
+@tilelang.jit
+def tiles_by_macro(A):
+    A: T.Tensor((16, 32), "float32")
+    B = T.empty((16,), "float32")
+    with T.Kernel(1, threads=64) as (_,):
+        s = T.alloc_shared((16, 32), "float32")
+        f = T.alloc_fragment((16,), "float32")
+        T.copy(A, s)
+        row_sums(s, f)
+        T.copy(f, B)
+    return B
+
+
+@tilelang.jit
+def loops(A):
+    """Steps, exits, swaps, chains, loops over Python values."""
+    A: T.Tensor((64,), "int32")
+    B = T.empty((8,), "int32")
+    with T.Kernel(1, threads=32):
+        a = T.alloc_var("int32", init=1)
+        b = T.alloc_var("int32", 1)
+        n = T.alloc_var("int32", "local.var")
+        for i in T.serial(0, 10, 3):
+            n += i
+        B[0] = n
+        n = 0
+        for i in T.serial(10, 0, -2):
+            n += i
+        B[1] = n
+        for _ in T.unroll(8):
+            a, b = b, a + b
+        B[2] = a
+        n = a = b = 5
+        while True:
+            n += 1
+            if n % 7 == 0:
+                continue
+            if n > 20:
+                T.loop_break()
+            a += 1
+        B[3] = a * 100 + n
+        n = 0
+        for k, (x, y) in enumerate(zip([3, 4, 5], (6, 7, 8), strict=True)):
+            n += k * x * y
+        B[4] = n
+        n = 0
+        for i in range(A[5]):
+            for j in T.grid(3, 2):
+                if i == 4:
+                    break
+                n += j[0] * 2 + j[1]
+        B[5] = n
+        n = 10
+        n -= 3
+        n *= 2
+        n //= 3
+        B[6] = B[7] = n
+    return B
+
+
+@tilelang.jit
+def three_launches(A):
+    """Each launch sees what the one before wrote; grids, threads and shared memory of their own."""
+    N = T.const("N")
+    A: T.Tensor((N, 32), "float32")
+    B = T.empty((N, 32), "float32")
+    C = T.empty((N,), "float32")
+    D = T.empty((32,), "float32")
+    with T.Kernel(T.ceildiv(N, 16), threads=64) as bx:
+        s = T.alloc_shared((16, 32), "float32")
+        T.copy(A[bx * 16, 0], s)
+        for i, j in T.Parallel(16, 32):
+            s[i, j] = T.exp2(s[i, j])
+        T.copy(s, B[bx * 16, 0])
+    with T.Kernel(N, threads=32) as by:
+        tx = T.get_thread_binding()
+        row = T.warp_reduce_sum(B[by, tx])
+        if tx == 0:
+            C[by] = row
+    with T.Kernel(1, threads=32):
+        for j in T.Parallel(32):
+            D[j] = B[0, j] / C[0]
+    return B, C, D

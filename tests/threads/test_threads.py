@@ -121,6 +121,22 @@ def _jumps(a: torch.Tensor) -> torch.Tensor:
 
 
 _INTS = torch.arange(64, dtype=torch.int32)
+_LOOPS = [18, 30, 34, 0, 4 * 7 + 2 * 5 * 8, 4 * 15, 4, 4]
+
+
+def _loops(a: torch.Tensor) -> torch.Tensor:
+    n = x = 5
+    while True:
+        n += 1
+        if n % 7 == 0:
+            continue
+        if n > 20:
+            break
+        x += 1
+    _LOOPS[3] = x * 100 + n
+    return torch.tensor(_LOOPS)
+
+
 CASES = [
     Case("block_sum", (random(512),), lambda a: a.view(4, 128).sum(1), {"N": 512}),
     Case("transpose", (random(40, 40),), lambda a: a.T, {"N": 40}),
@@ -155,6 +171,22 @@ CASES = [
         "grid_of_three",
         (torch.arange(24, dtype=torch.int32).view(2, 3, 4),),
         lambda a: (a * 100 + torch.arange(24).view(2, 3, 4) + 33).int(),
+    ),
+    Case("persistent_loop", (random(10, 9),), lambda a: a + 1),
+    Case("persistent_scheduler", (random(8, 6),), lambda a: a + 1),
+    Case("own_scheduler", (random(10, 10),), lambda a: a.flip(1).diag()),
+    Case(
+        "macros_and_classes",
+        (_INTS,),
+        lambda a: torch.stack([a.cumsum(0) + 1, a * 8, a.cumsum(0) * 6 + 3]).int(),
+    ),
+    Case("tiles_by_macro", (random(16, 32),), lambda a: a.sum(1)),
+    Case("loops", (_INTS,), _loops),
+    Case(
+        "three_launches",
+        (random(20, 32),),
+        lambda a: (a.exp2(), a.exp2().sum(1), a[0].exp2() / a[0].exp2().sum()),
+        {"N": 20},
     ),
 ]
 

@@ -19,6 +19,7 @@ from tilelang.frontend.arguments import Argument
 from tilelang.frontend.constants import not_given
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.model import (
+from tilelang.frontend.kernel_objects import is_kernel_object, kernel_attribute
     NO_VALUE,
     BoundMethod,
     ClassValue,
@@ -118,7 +119,9 @@ def attribute(run: Run, node: ast.Attribute) -> Any:
         return KernelMethod(owner, name)
     if isinstance(owner, Function | JitFunction | PrimFunction):
         return Unknown(f"`{name}` of a function is not known to the compiler")
-    if run.environment.static:
+    if is_kernel_object(owner):
+        value = kernel_attribute(run, node, owner)
+    elif run.environment.static:
         return _plain_attribute(owner, name)
     value = run.environment.attribute(run, owner, name)
     if value is not NO_VALUE:

@@ -16,6 +16,7 @@ from tilelang.frontend.classes import instantiate
 from tilelang.frontend.constants import any_not_given
 from tilelang.frontend.decorators import Decorator, PlainDecorator
 from tilelang.frontend.functions import call_function
+from tilelang.frontend.kernel_objects import call_method, is_own_class, make_object, method_of_kernel
 from tilelang.frontend.intrinsics import convert_value
 from tilelang.frontend.language_calls import call_language, guarded_choice
 from tilelang.frontend.model import (
@@ -67,6 +68,8 @@ def call_known(
     """A call of a known value with known arguments."""
     name = _declared(function)
     given = args, kwargs
+    if is_own_class(function):
+        return make_object(run, node, function, args, kwargs)
     if name is not None:
         return call_language(run, node, name, function, args, kwargs)
     if isinstance(function, DType):
@@ -120,6 +123,8 @@ def call_known(
     if wrong is not None:
         return wrong
     result = run.environment.call(run, node, function, args, kwargs)
+    if method_of_kernel(function):
+        return call_method(run, node, function, args, kwargs)
     if isinstance(result, Unknown):
         return _unknown_call(run, node, result, given)
     return result

@@ -9,6 +9,7 @@ from typing import Any
 from tilelang.frontend.arguments import Argument, bind_arguments
 from tilelang.frontend.decorators import PlainDecorator
 from tilelang.frontend.functions import call_function
+from tilelang.frontend.kernel_objects import is_own_class, own_class
 from tilelang.frontend.model import NO_VALUE, ClassValue, Flow, Function, Instance, JitFunction
 from tilelang.frontend.names import bind_name
 from tilelang.frontend.run import Run
@@ -20,7 +21,7 @@ _EMPTY = inspect.Parameter.empty
 
 def class_definition(run: Run, node: ast.ClassDef) -> Flow | None:
     """`class`: its body is interpreted in a scope of its own."""
-    bases = tuple(run.eval(b) for b in node.bases)
+    bases = tuple(own_class(b) if is_own_class(b) else b for b in map(run.eval, node.bases))
     decorators = [run.eval(d) for d in node.decorator_list]
     scope = Scope(run.scope, owner=node.name)
     saved = run.scope, run.at_class_level

@@ -11,7 +11,7 @@ from tilelang.frontend.dtypes import dtype_name
 from tilelang.frontend.model import Function, JitFunction, PrimFunction
 from tilelang.frontend.run import Run
 from tilelang.ir.values import Unknown
-from tilelang.language import macro, prim_func
+from tilelang.language import inline, macro, meta_class, prim_func
 from tilelang.language.dtypes import DType
 
 
@@ -45,7 +45,7 @@ def decorate_value(run: Run, decorator: Any, args: list[Argument]) -> Any:
     if not args:
         return decorator
     value = args[0].value
-    if decorator is macro and isinstance(value, Function):
+    if decorator in (macro, inline) and isinstance(value, Function):
         value.is_macro = True
         return value
     if decorator is prim_func and isinstance(value, Function):
@@ -58,7 +58,7 @@ def decorate_value(run: Run, decorator: Any, args: list[Argument]) -> Any:
 
 def _apply(run: Run, node: ast.expr, value: Any) -> Any:
     decorator = run.eval(node)
-    if decorator is macro or decorator is prim_func:
+    if decorator in (macro, inline, prim_func):
         return decorate_value(run, decorator, [Argument(value, run.span(node))])
     if isinstance(decorator, Decorator):
         if isinstance(value, JitFunction):

@@ -21,6 +21,7 @@ from tilelang.diagnostics.rules.python import (
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.functions import new_scope
 from tilelang.frontend.model import NO_VALUE, Function, PrimFunction, TensorType
+from tilelang.frontend.native_functions import NATIVE_ANNOTATIONS
 from tilelang.frontend.parameters import declare_parameter
 from tilelang.frontend.run import Run, Signature, StopInterpreting, without_slots
 from tilelang.frontend.scalars import named_type
@@ -29,9 +30,6 @@ from tilelang.frontend.tensors import native_tensor
 from tilelang.ir.tile_program import Param, TileProgram
 from tilelang.ir.values import Buffer, Unknown, as_int
 from tilelang.language.tensors import StridedTensor, Tensor
-
-# Attribute of a live function: its annotations as Python evaluated them.
-NATIVE_ANNOTATIONS = "__annotations__"
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib
-import inspect
-import linecache
 import types
-from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,23 +16,20 @@ from tilelang.diagnostics.rules.python import UNSUPPORTED_PYTHON
 from tilelang.frontend.arguments import Argument, plain
 from tilelang.frontend.functions import call_function, needs_interpretation
 from tilelang.frontend.interpreter import new_run
-from tilelang.frontend.kernel import NATIVE_ANNOTATIONS, KernelRequest, trace_kernel, trace_prim_function
-from tilelang.frontend.model import NO_VALUE, Function
+from tilelang.frontend.kernel import KernelRequest, trace_kernel, trace_prim_function
+from tilelang.frontend.kernel_objects import make_object, makes_kernel_object
+from tilelang.frontend.model import NO_VALUE
+from tilelang.frontend.native_functions import SourceNotFound, live_function
+from tilelang.frontend.plain_functions import holds_kernel_code
 from tilelang.frontend.run import Limits, Run
 from tilelang.frontend.scalars import any_unknown
 from tilelang.frontend.scope import Scope
-from tilelang.frontend.source import live_source
 from tilelang.ir.tile_program import TileProgram
 from tilelang.ir.values import Unknown
 from tilelang.language.functions import Macro, PrimFunc
-from tilelang.language.surroundings import surroundings
 
 # Running Python has no step limit either; this one only ends what would never end.
 _LIMITS = Limits(steps=50_000_000, depth=200, sequence=10_000_000)
-
-
-class SourceNotFound(ValueError):
-    """The text of a function cannot be read, so it cannot be interpreted."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +79,8 @@ class LiveEnvironment:
                 return self._interpret(run, node, function.__func__, [owner, *args], kwargs)
             if isinstance(function, types.FunctionType):
                 return self._interpret(run, node, function, args, kwargs)
+        if makes_kernel_object(run, function, args, kwargs):
+            return make_object(run, node, function, args, kwargs)
         values = [plain(a) for a in args]
         named = {k: plain(a) for k, a in kwargs.items()}
         unknown = any_unknown([*values, named])
@@ -110,55 +106,9 @@ class LiveEnvironment:
         return call_function(run, interpreted, args, kwargs, node, run.span(node))
 
 
-def live_function(function: Callable[..., Any]) -> Function:
-    """A function of running Python as one to interpret. Raises SourceNotFound."""
-    function = inspect.unwrap(function)
-    code = getattr(function, "__code__", None)
-    if code is None:
-        raise SourceNotFound(f"`{function!r}` is no Python function, so its source cannot be read")
-    lines = linecache.getlines(code.co_filename)
-    if not lines:
-        raise SourceNotFound(f"the source of `{function.__name__}` ({code.co_filename}) cannot be read")
-    source = live_source(code.co_filename, "".join(lines))
-    node = _definition(source.tree, function.__name__, code.co_firstlineno)
-    if node is None:
-        raise SourceNotFound(f"the definition of `{function.__name__}` is not found in {code.co_filename}")
-    args = node.args
-    named = [*args.posonlyargs, *args.args]
-    given = function.__defaults__ or ()
-    defaults = {a.arg: v for a, v in zip(reversed(named), reversed(given), strict=False)}
-    defaults |= function.__kwdefaults__ or {}
-    interpreted = Function(function.__name__, node, source, _native_scope(function), defaults)
-    # Python has evaluated the annotations where the function was defined; names in them need not be in its
-    # closure.
-    interpreted.attributes[NATIVE_ANNOTATIONS] = dict(function.__annotations__)
-    return interpreted
-
-
-def _native_scope(function: Callable[..., Any]) -> Scope:
-    """Closure cells, globals and builtins of a function as a scope."""
-    cells: dict[str, Any] = {}
-    code: types.CodeType = function.__code__
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-        try:
-            cells[name] = cell.cell_contents
-        except ValueError:
-            continue  # not bound yet
-    around = dict(surroundings(function))
-    names: Any = ChainMap(cells, around, function.__globals__, dict(vars(builtins)))
-    return Scope(names=names)
-
-
-def _definition(tree: ast.Module, name: str, line: int) -> ast.FunctionDef | ast.Lambda | None:
-    """The definition whose first line (that of the first decorator) is `line`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            if first == line:
-                return node
-        elif isinstance(node, ast.Lambda) and name == "<lambda>" and node.lineno == line:
-            return node
-    return None
+def _holds_kernel_code(function: Any) -> bool:
+    inner = function.__func__ if isinstance(function, types.MethodType) else function
+    return isinstance(inner, types.FunctionType) and holds_kernel_code(inner)
 
 
 def trace_eager(

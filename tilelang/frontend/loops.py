@@ -16,6 +16,8 @@ from tilelang.frontend.dtypes import is_float
 from tilelang.frontend.intrinsics import ceildiv
 from tilelang.frontend.model import ClassValue, Flow, Frame, Instance
 from tilelang.frontend.operators import as_bool, binary, fold
+from tilelang.frontend.persistent import persistent_loop
+from tilelang.frontend.plain_functions import note_kernel_statement
 from tilelang.frontend.regions import leave_loop, traced_region
 from tilelang.frontend.run import LoopEntry, Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
@@ -74,6 +76,9 @@ def _frame_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
         extents = tuple(
             read_size(run, e, frame.spans.get(f"extents.{k}", frame.span), "an extent")
             for k, e in enumerate(frame.arguments["extents"])
+    note_kernel_statement(run, frame.span, f"the loop over T.{frame.name}")
+    if frame.name == "Persistent":
+        return persistent_loop(run, node, frame)
         )
         if not extents:
             run.report(BAD_ARGUMENTS, frame.span, callee=f"T.{frame.name}", what="needs at least one extent")

@@ -14,6 +14,7 @@ from tilelang.diagnostics.rules.python import (
     UNKNOWN_NAME,
     UNSUPPORTED_PYTHON,
 )
+from tilelang.frontend.debug_calls import device_assert
 from tilelang.frontend.decorators import decorated
 from tilelang.frontend.discovery import resolve
 from tilelang.frontend.dtypes import dtype_name, looks_like_dtype
@@ -23,7 +24,7 @@ from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.loops import truth
 from tilelang.frontend.model import NO_VALUE, Flow, Late, TensorType
 from tilelang.frontend.names import bind_name, bound_value, read_name
-from tilelang.frontend.operators import SYMBOLS, as_bool
+from tilelang.frontend.operators import SYMBOLS
 from tilelang.frontend.parameters import declare_parameter
 from tilelang.frontend.plain_functions import DROPPED, is_kernel_statement, note_kernel_statement
 from tilelang.frontend.run import Run
@@ -209,8 +210,10 @@ def assert_statement(run: Run, node: ast.Assert) -> Flow | None:
     value = run.eval(node.test)
     if any_traced(value):
         condition = scalar(run, value, run.span(node.test))
-        if isinstance(condition, ir.Expr):
-            as_bool(condition)
+        message = "" if node.msg is None else run.eval(node.msg)
+        text = message if isinstance(message, str) else ""
+        if run.launch is not None:
+            device_assert(run, condition, text, run.span(node.test), run.span(node))
         return None
     known = value if isinstance(value, Unknown) else truth(value)
     if isinstance(known, Unknown) or known:

@@ -9,8 +9,9 @@ from tvm import ir
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, PYTHON_ERROR, TRACED_INDEX, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
+from tilelang.frontend.kernel_objects import is_kernel_object
 from tilelang.frontend.model import Instance, Late
-from tilelang.frontend.names import bind_name, store_variable
+from tilelang.frontend.names import bind_name, bound_value, store_variable
 from tilelang.frontend.operators import fold, representable
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, kept, named_type, scalar
@@ -31,7 +32,7 @@ def assign(
     elif isinstance(target, ast.Subscript):
         _store_item(run, target, value, value_span or run.span(target))
     elif isinstance(target, ast.Attribute):
-        _set_attribute(run, target, value)
+        _set_attribute(run, target, value, fresh_buffer)
     elif isinstance(target, ast.Starred):
         assign(run, target.value, value)
 
@@ -143,7 +144,19 @@ def store(run: Run, place: Region, value: Any) -> None:
     run.emit(Store(place.buffer, place.starts, value, place.span, run.context))
 
 
-def _set_attribute(run: Run, target: ast.Attribute, value: Any) -> None:
+def _variable_attribute(owner: Any, name: str) -> Buffer | None:
+    """The `alloc_var` that an attribute holds."""
+    held = owner.attributes if isinstance(owner, Instance) else getattr(owner, "__dict__", None)
+    found = held.get(name) if isinstance(held, dict) else None
+    return found if isinstance(found, Buffer) and found.scope == "local.var" else None
+
+
+def _read_variable(run: Run, value: Any, span: Span) -> Any:
+    """The value of a variable is read when it is assigned to an attribute, as it is for a name."""
+    return scalar(run, value, span) if isinstance(value, Buffer) and value.scope == "local.var" else value
+
+
+def _set_attribute(run: Run, target: ast.Attribute, value: Any, fresh_buffer: bool) -> None:
     owner = run.eval(target.value)
     span: Span = run.span(target)
     if isinstance(owner, Instance):
@@ -151,13 +164,19 @@ def _set_attribute(run: Run, target: ast.Attribute, value: Any) -> None:
         return
     if isinstance(owner, Unknown):
         return
-    if not run.environment.static and not isinstance(owner, Buffer | Region | ir.Expr | Late):
+    settable = not run.environment.static or is_kernel_object(owner)
+    if settable and not isinstance(owner, Buffer | Region | ir.Expr | Late):
         try:
             setattr(owner, target.attr, value)
         except Exception as error:  # noqa: BLE001 (the user's object decides what it raises)
             run.report(PYTHON_ERROR, span, what=f"`{ast.unparse(target)} = ...`: {error}")
         return
     if isinstance(owner, Buffer | Region | ir.Expr | Late):
+    variable = _variable_attribute(owner, target.attr)
+    if variable is not None and not fresh_buffer:
+        store_variable(run, variable, scalar(run, value, span), span)
+        return
+    value = value if fresh_buffer else bound_value(run, target.attr, _read_variable(run, value, span), span)
         run.report(
             UNSUPPORTED_PYTHON, span, what=f"attributes of `{ast.unparse(target.value)}` cannot be assigned"
         )

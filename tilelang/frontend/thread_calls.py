@@ -15,7 +15,7 @@ from tilelang.frontend.operators import as_bool, cast
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import dtype_of_expr, scalar
 from tilelang.ir import thread_ops, tile_ops
-from tilelang.ir.tile_program import Evaluate, Launch
+from tilelang.ir.tile_program import Evaluate, Jump, Launch
 from tilelang.ir.values import Unknown, as_int
 from tilelang.language.threads import FULL_MASK
 
@@ -276,6 +276,14 @@ def _sync_grid(run: Run, call: Bound) -> None:
     run.emit(Evaluate(tile_ops.call(thread_ops.SYNC_GRID, [], span=call.span), call.span))
 
 
+def _loop_break(run: Run, call: Bound) -> None:
+    if not run.loops or not run.loops[-1].traced:
+        what = "leaves a loop of the kernel, but stands in none"
+        run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=what)
+        return
+    run.emit(Jump("break", call.span))
+
+
 def _statement(make: Callable[[Run, Bound], None]) -> Callable[[Run, Bound], Any]:
     """A call that is a statement of the kernel."""
 
@@ -319,6 +327,7 @@ THREAD_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "syncthreads_and": _exchange("tl.syncthreads_and", ("predicate",), "int32"),
     "syncthreads_or": _exchange("tl.syncthreads_or", ("predicate",), "int32"),
     **{op.removeprefix("tl."): _exchange(op, ("value",), None) for op in thread_ops.WARP_REDUCTIONS},
+    "loop_break": _statement(_loop_break),
     "sync_threads": _statement(_sync_threads),
     "named_barrier_arrive": _statement(_named_arrive),
     "sync_warp": _statement(_sync_warp),

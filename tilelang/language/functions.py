@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tilelang.language.surroundings import keep_surroundings
 from tilelang.language.values import OutsideKernelError
+
+_C = TypeVar("_C", bound=type)
 
 
 class PrimFunc:
@@ -42,11 +44,92 @@ class Macro:
         raise OutsideKernelError(self.function.__name__)
 
 
+class Inline:
+    """A function that is always interpreted; in a class, a method of its objects."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        functools.update_wrapper(self, function)
+
+    def __get__(self, owner: Any, cls: type | None = None) -> Any:
+        return self if owner is None else InlineMethod(self.function, owner)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise OutsideKernelError(self.function.__name__)
+
+
+class InlineMethod:
+    """A `@T.inline` method with its object."""
+
+    def __init__(self, function: Callable[..., Any], owner: Any) -> None:
+        self.function, self.owner = function, owner
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise OutsideKernelError(self.function.__name__)
+
+
+_META_CLASS = "__tilelang_meta_class__"
+
+
+def is_meta_class(cls: type) -> bool:
+    """Whether `T.meta_class` marks a class or one that it comes from."""
+    return bool(getattr(cls, _META_CLASS, False))
+
+
+class MacroBuffer:
+    """Annotation of a macro's parameter that takes a tile: its memory, shape and dtype, for readers."""
+
+    def __init__(self, shape: Any = None, dtype: Any = "float32", *args: Any, **kwargs: Any) -> None:
+        self.shape, self.dtype = shape, dtype
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        return cls(*item) if isinstance(item, tuple) else cls(item)
+
+
+class SharedBuffer(MacroBuffer):
+    """Annotation of a macro's parameter that takes a tile in shared memory: `s: T.SharedBuffer((64, 64),
+    dtype)`.
+    """
+
+
+class FragmentBuffer(MacroBuffer):
+    """Annotation of a macro's parameter that takes a fragment."""
+
+
+class LocalBuffer(MacroBuffer):
+    """Annotation of a macro's parameter that takes an array private to each thread."""
+
+
+class Ref:
+    """Annotation of a macro's parameter that is an element or a variable of the caller's, not its value:
+    `def add(x: T.Ref, n): x += n`.
+    """
+
+
 if TYPE_CHECKING:
     # Checkers then leave the body alone: `A: T.Tensor((M, K), dtype)` is no type expression to them.
     from typing import no_type_check as macro
     from typing import no_type_check as prim_func
+
+    def inline(func: Callable[..., Any]) -> Callable[..., Any]:
+        """The contract stands at the definition below."""
+        ...
+
+    def meta_class(cls: _C) -> _C:
+        """The contract stands at the definition below."""
+        ...
 else:
+
+    def inline(func: Callable[..., Any]) -> Any:
+        """Mark a function or a method whose body is written into each kernel that calls it."""
+        return Inline(func)
+
+    def meta_class(cls: type) -> type:
+        """Mark a class whose methods write code into the kernel: its objects exist while the kernel is
+        compiled, their `alloc_var` attributes while it runs.
+        """
+        setattr(cls, _META_CLASS, True)
+        return cls
 
     def prim_func(func: Callable[..., Any] | None = None) -> Any:
         """Mark a function as a kernel: parameters annotated with `T.Tensor`, the body a tile program.

@@ -125,6 +125,11 @@ def grid(*extents: Any) -> Iterator[tuple[Scalar, ...]]:
     raise OutsideKernelError("grid")
 
 
+def loop_break() -> None:
+    """Leave the loop of the kernel around, as `break` does."""
+    raise OutsideKernelError("loop_break")
+
+
 def vectorized(start: Any, stop: Any = None, *, annotations: Annotations = None) -> Iterator[Scalar]:
     """A loop that becomes one vector operation; serial where the accesses are not contiguous."""
     raise OutsideKernelError("vectorized")

@@ -98,6 +98,7 @@ _TENSORS = _entries("tensor", "Tensor StridedTensor dynamic const empty reshape 
 
 _EXPRESSIONS = _entries(
     "expr",
+    "Persistent": Entry("frame", "Persistent", unsupported=frozenset({"annotations"})),
     "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt pow fma fmod sigmoid erf "
     "sin cos tan asin acos atan atan2 sinh cosh tanh "
     "abs max min clamp floor ceil trunc nearbyint isnan isinf isfinite "
@@ -125,7 +126,7 @@ _THREADS = _entries(
     "shfl_sync shfl_xor shfl_up shfl_down any_sync all_sync ballot_sync ballot activemask "
     "match_any_sync match_all_sync syncthreads_count syncthreads_and syncthreads_or "
     "warp_reduce_sum warp_reduce_max warp_reduce_min warp_reduce_bitand warp_reduce_bitor "
-    "sync_threads sync_warp sync_grid named_barrier_arrive",
+    "sync_threads sync_warp sync_grid named_barrier_arrive loop_break",
 )
 
 LANGUAGE: Mapping[str, Entry] = MappingProxyType(
@@ -138,7 +139,11 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
         **_DTYPES,
         "use_swizzle": Entry("annotation", "use_swizzle"),
         **_THREADS,
-        **_entries("meta", "prim_func macro GemmWarpPolicy dtype Scalar Tile"),
+        **_entries(
+            "meta",
+            "prim_func macro inline meta_class Ref SharedBuffer FragmentBuffer LocalBuffer "
+            "BaseTileScheduler PersistentTileScheduler GemmWarpPolicy dtype Scalar Tile",
+        ),
     }
 )
 

@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,9 @@ _EXTENSION = {"cuda": "cu", "hip": "hip.cpp", "metal": "metal", "tirx": "tirx.py
 
 @dataclass(frozen=True)
 class Artifact:
-    """One compiled kernel. `loaded` is its entry point if this process compiled it and needs no loading."""
+    """One compiled kernel. `loaded` holds its entry points by name if this process compiled it and needs no
+    loading.
+    """
 
     name: str
     target: str  # canonical, "cuda:sm_90"
@@ -43,7 +45,7 @@ class Artifact:
     line_map: tuple[int, ...] = ()
     binary: bytes = b""
     binary_format: str = ""  # "cubin", "o", "so"; empty where there is only source
-    loaded: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    loaded: Mapping[str, Callable[..., Any]] | None = field(default=None, compare=False, repr=False)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the folder `path`, replacing an older one. Returns its path."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang.runtime.plan import LaunchPlan, ScalarParam, TensorParam
@@ -104,6 +104,14 @@ class Binder:
             outputs,
             tuple(w.evaluate(sizes) for w in self._workspace),
             device,
+        )
+
+    def again(self, bound: BoundCall) -> BoundCall:
+        """The same call for a later launch of the kernel, whose plan this binder has."""
+        return replace(
+            bound,
+            grid=tuple(max(g.evaluate(bound.sizes), 0) for g in self._grid),
+            workspace=tuple(w.evaluate(bound.sizes) for w in self._workspace),
         )
 
     def _tensor(self, param: TensorParam, arg: Any, device: str | None) -> TensorView:

@@ -38,7 +38,7 @@ class CpuFunction:
     """The entry point of a CPU kernel: `launch` runs all its blocks and returns when they are done."""
 
     def __init__(self, artifact: Artifact) -> None:
-        self._entry = artifact.loaded or load_entry(artifact)
+        self._entry = artifact.loaded[artifact.name] if artifact.loaded else load_entry(artifact)
         self._name = artifact.name
         self._serial = artifact.plan.serial_blocks
         self._scratch = threading.local()

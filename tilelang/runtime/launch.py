@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang.runtime.artifact import Artifact
@@ -28,6 +28,7 @@ class _Known:
     make: tuple[Callable[[], Any], ...]  # one per output
     sizes: tuple[int, ...]  # in the order of the device function's arguments
     blocks: int
+    following: tuple[BoundCall, ...] = ()  # of the launches after the first
 
 
 class LoadedKernel:
@@ -37,7 +38,9 @@ class LoadedKernel:
         self.artifact = artifact
         self.plan = artifact.plan
         self._binder = Binder(artifact.plan)
+        self._later = [Binder(plan) for plan in artifact.plan.following]
         self._function: Any = None
+        self._following: list[Any] = []
         self._known: OrderedDict[Any, _Known] = OrderedDict()
         self._order = _order(artifact.plan)
         self._symbols = artifact.plan.arguments[len(artifact.plan.params) :]
@@ -52,7 +55,13 @@ class LoadedKernel:
         if known.blocks:
             function = self._function if self._function is not None else self.load()
             values = [results[i] if is_output else args[i] for is_output, i in self._order]
-            function.launch(values, known.sizes, known.bound)
+            if known.bound.blocks:
+                function.launch(values, known.sizes, known.bound)
+            for later, bound in zip(self._following, known.following, strict=True):
+                if bound.blocks:
+                    later.launch(values, known.sizes, bound)
+        if self.plan.hidden:
+            results = results[: len(results) - self.plan.hidden]
         if len(results) == 1:
             return results[0]
         return tuple(results) if results else None
@@ -60,6 +69,9 @@ class LoadedKernel:
     def load(self) -> Any:
         """Load the device function now and return it; a call does it by itself."""
         if self._function is None:
+            self._following = [
+                _load(replace(self.artifact, name=plan.entry, plan=plan)) for plan in self.plan.following
+            ]
             self._function = _load(self.artifact)
         return self._function
 
@@ -78,11 +90,13 @@ class LoadedKernel:
 
     def _prepare(self, args: tuple[Any, ...]) -> _Known:
         bound = self._binder.bind(args)
-        if not bound.blocks:
+        following = tuple(binder.again(bound) for binder in self._later)
+        blocks = bound.blocks + sum(b.blocks for b in following)
+        if not blocks:
             self._check_nothing_to_write(bound)
         like = next((a for a in args if view(a) is not None), None)
         make = tuple(maker(dtype, shape, bound.device, like) for dtype, shape in bound.outputs)
-        return _Known(bound, make, tuple(bound.sizes[s] for s in self._symbols), bound.blocks)
+        return _Known(bound, make, tuple(bound.sizes[s] for s in self._symbols), blocks, following)
 
     def _check_nothing_to_write(self, bound: BoundCall) -> None:
         """Without blocks the outputs stay as they are allocated, which only empty ones may."""

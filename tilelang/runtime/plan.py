@@ -60,6 +60,8 @@ class LaunchPlan:
     workspace: tuple[SizeExpr, ...] = ()
     serial_blocks: bool = False  # on the CPU: blocks update elements that others update too, so one at a time
     version: int = PLAN_VERSION
+    cooperative: bool = False  # all blocks must be on the device at once: they wait for each other
+    following: tuple[LaunchPlan, ...] = ()  # launches after this one, on the same params
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -78,6 +80,7 @@ def _param(data: dict[str, Any]) -> TensorParam | ScalarParam:
     if "shape" not in data:
         return ScalarParam(**data)
     strides = data["strides"]
+        fields["following"] = tuple(LaunchPlan.from_json(p) for p in data.get("following", ()))
     return TensorParam(
         data["name"],
         data["dtype"],

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 from tvm import tirx as X
 
 from tilelang.arch.target import Target
+from tilelang.passes.split_launches import split_launches
 from tilelang.passes.warp_lanes import warp_lanes
 from tilelang.targets.lowered import LoweredKernel
+from tilelang.targets.merge import merge
 
 if TYPE_CHECKING:
     from tilelang.runtime.artifact import Artifact
@@ -29,7 +31,8 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     Raises KernelError, with every problem found, for a kernel that this target cannot run.
     """
     func = warp_lanes(func, target.warp_size, by_number=target.kind in _SHUFFLES_BY_NUMBER)
-    return _room(target, "lower").lower(func, target)
+    parts = [_room(target, "lower").lower(part, target) for part in split_launches(func)]
+    return parts[0] if len(parts) == 1 else merge(parts)
 
 
 def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:

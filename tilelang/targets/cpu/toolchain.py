@@ -30,7 +30,7 @@ def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
     elif loader.linker() is not None:
         binary, form = loader.link(_object(module)), "so"
     else:  # runs, but can only be saved where a loader is found
-        loaded = module[lowered.name]
+        loaded = {part.name: module[part.name] for part in lowered.parts or (lowered,)}
         binary, form = _object(module), "o"
     source = lowered.source
     return Artifact(
@@ -90,7 +90,7 @@ def _packed(lowered: LoweredKernel, target: Any) -> tvm.IRModule:
     Nothing simplifies it before LLVM: TVM's StmtSimplify takes floats for reals, `(x + c) - c` becomes `x`.
     """
     t = X.transform
-    module = tvm.IRModule({lowered.name: lowered.func})
+    module = tvm.IRModule({part.name: part.func for part in lowered.parts or (lowered,)})
     for step in (
         t.AnnotateEntryFunc(),
         t.BindTarget(target.with_host(target)),

@@ -1,0 +1,69 @@
+"""Kernels with several launches: what their parts were lowered to, as one source and one plan.
+
+In:  the lowered kernel of each launch, in order.
+Out: one LoweredKernel whose source holds all of them, helpers and includes once, and whose plan launches them
+     one after the other.
+Not: optimising across launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tilelang.facts.reports import GeneratedSource
+from tilelang.targets.lowered import LoweredKernel
+
+Line = tuple[str, int]
+
+
+def merge(parts: Sequence[LoweredKernel]) -> LoweredKernel:
+    """One kernel that launches `parts` in order."""
+    first, *others = parts
+    plan = replace(first.plan, following=tuple(p.plan for p in others))
+    return replace(
+        first,
+        plan=plan,
+        source=_sources([p.source for p in parts]),
+        layouts=_joined([p.layouts for p in parts]),
+        registers=_joined([p.registers for p in parts]),
+        instructions=_joined([p.instructions for p in parts]),
+        parts=tuple(parts),
+    )
+
+
+def _joined(tables: Sequence[Mapping[Any, Any]]) -> dict[Any, Any]:
+    return {key: value for table in tables for key, value in table.items()}
+
+
+def _sources(sources: Sequence[GeneratedSource]) -> GeneratedSource:
+    """Heads (includes, declarations) line by line, then the kernels, then the helpers, each only once."""
+    heads: list[Line] = []
+    kernels: list[list[Line]] = []
+    helpers: list[list[Line]] = []
+    for source in sources:
+        lines = list(zip(source.text.splitlines(), source.line_map, strict=True))
+        start = next((k for k, (text, _) in enumerate(lines) if f"{source.kernel}(" in text), 0)
+        known = {text for text, _ in heads}
+        heads += [line for line in lines[:start] if line[0] and line[0] not in known]
+        kernel, *rest = _blocks(lines[start:])
+        kernels.append(kernel)
+        seen = [[text for text, _ in block] for block in helpers]
+        helpers += [block for block in rest if [text for text, _ in block] not in seen]
+    blocks = ([heads] if heads else []) + kernels + helpers
+    lines = [line for k, block in enumerate(blocks) for line in ([("", 0)] if k else []) + block]
+    first = sources[0]
+    text = "\n".join(text for text, _ in lines) + "\n"
+    return GeneratedSource(first.kernel, first.target, first.language, text, tuple(n for _, n in lines))
+
+
+def _blocks(lines: list[Line]) -> list[list[Line]]:
+    """Runs of lines between empty ones."""
+    blocks: list[list[Line]] = [[]]
+    for line in lines:
+        if line[0]:
+            blocks[-1].append(line)
+        elif blocks[-1]:
+            blocks.append([])
+    return [b for b in blocks if b]
