@@ -8,7 +8,7 @@ container, a barrier helper) is `escaped`, and every rule stays silent about it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.analysis.subject import Subject, is_tile
@@ -21,6 +21,7 @@ from tilelang.ir.tile_program import (
     Do,
     Evaluate,
     For,
+    Guard,
     If,
     Launch,
     Loop,
@@ -28,7 +29,7 @@ from tilelang.ir.tile_program import (
     OpRecord,
     Store,
 )
-from tilelang.ir.values import Buffer, Unknown, Value
+from tilelang.ir.values import Buffer, Unknown, Value, as_int
 from tilelang.ops.registry import TILE_OPS
 
 from tvm import ir  # isort: skip
@@ -40,7 +41,8 @@ class Touch:
     """One read or write of a tile. `order` counts statements of the whole program, from 1.
 
     `starts` and `extents` per dimension of the tile, None where they are not known or the touch is through a
-    view. `argument` is the parameter of `record` that names the tile.
+    view. `argument` is the parameter of `record` that names the tile. `steady`: loops around it of which each
+    iteration certainly comes here.
     """
 
     order: int
@@ -51,6 +53,7 @@ class Touch:
     argument: str = ""
     starts: tuple[Value, ...] | None = None
     extents: tuple[Value, ...] = ()
+    steady: frozenset[Loop] = frozenset()
 
     def shares_loop(self, other: Touch) -> bool:
         """Whether one of the two may run again after the other, in a common loop that runs in order."""
@@ -58,7 +61,11 @@ class Touch:
 
     def may_precede(self, other: Touch) -> bool:
         """Whether this one may run before `other` runs for the first time."""
-        if self.order < other.order or self.shares_loop(other):
+        if self.order < other.order:
+            return True
+        # What stands behind in a loop comes first only if an iteration may pass `other` by.
+        common = [a for a in self.context.loops if a in other.context.loops and a.kind != "Parallel"]
+        if any(loop not in other.steady for loop in common):
             return True
         # Under conditions threads may play different parts, and one fills what another reads.
         return bool(self.context.guards and other.context.guards)
@@ -91,7 +98,7 @@ def histories(subject: Subject) -> list[History]:
     """The history of every tile and output that the kernel makes, in order of appearance."""
     made = (b for b in subject.program.buffers if b.view_of is None and (is_tile(b) or b.role == "output"))
     found = {b: History(b) for b in made}
-    _Collector(subject, found).visit(subject.program.body, ())
+    _Collector(subject, found).visit(subject.program.body, Context())
     _note_escapes(subject, found)
     return list(found.values())
 
@@ -104,8 +111,10 @@ class _Collector:
         self._by_var = {
             b.var: b for b in subject.program.buffers if b.known
         }  # views have variables of their own
+        self._fixed = {s.var for s in subject.program.symbols}
+        self._fixed |= {v for launch in subject.program.launches() for v in launch.block_vars}
 
-    def visit(self, nodes: list[Node], loops: tuple[Loop, ...]) -> None:
+    def visit(self, nodes: list[Node], context: Context) -> None:
         for node in nodes:
             self._order += 1
             match node:
@@ -114,16 +123,17 @@ class _Collector:
                 case Store():
                     self._store(node)
                 case Bind() | Evaluate():
-                    self._effects(node, loops)
+                    self._effects(node, context)
                 case For():
-                    self._values([*node.loop.mins, *node.loop.extents, node.condition], node.span, loops)
-                    self.visit(node.body, (*loops, node.loop))
+                    self._values([*node.loop.mins, *node.loop.extents, node.condition], node.span, context)
+                    self.visit(node.body, replace(context, loops=(*context.loops, node.loop)))
                 case If():
-                    self._values([node.condition], node.span, loops)
-                    self.visit(node.body, loops)
-                    self.visit(node.orelse, loops)
+                    self._values([node.condition], node.span, context)
+                    for branch, negated in ((node.body, False), (node.orelse, True)):
+                        guard = Guard(node.condition, negated, node.span)
+                        self.visit(branch, replace(context, guards=(*context.guards, guard)))
                 case Launch():
-                    self.visit(node.body, loops)
+                    self.visit(node.body, context)
 
     def _op(self, record: OpRecord) -> None:
         if record.op not in TILE_OPS:
@@ -133,7 +143,7 @@ class _Collector:
             return
         for access in self._subject.accesses(record):
             for start in access.region.starts:
-                self._values([start], record.span, record.context.loops, record.context)
+                self._values([start], record.span, record.context)
         # Operands are read before the result is written.
         for access in sorted(self._subject.accesses(record), key=lambda a: a.mode != "read"):
             region = access.region
@@ -149,42 +159,58 @@ class _Collector:
             )
 
     def _store(self, node: Store) -> None:
-        self._values([node.value, *node.indices], node.span, node.context.loops, node.context)
+        self._values([node.value, *node.indices], node.span, node.context)
         ones = (1,) * len(node.indices)
         self._touch(node.buffer, "write", node.span, node.context, starts=node.indices, extents=ones)
 
-    def _effects(self, node: Bind | Evaluate, loops: tuple[Loop, ...]) -> None:
+    def _effects(self, node: Bind | Evaluate, context: Context) -> None:
         if isinstance(node, Bind):
-            self._values([node.value], node.span, loops)
+            self._values([node.value], node.span, context)
             return
         for var in free_vars(node.value):  # an atomic, a print, a call by pointer: it may do anything
             self._escape(var)
 
-    def _values(
-        self,
-        values: list[object],
-        span: Span,
-        loops: tuple[Loop, ...],
-        context: Context | None = None,
-    ) -> None:
+    def _values(self, values: list[object], span: Span, context: Context) -> None:
         for value in values:
-            loads = {} if context is None else sure_loads(value)
+            loads = sure_loads(value)
             for var in free_vars(value):
                 buffer = self._by_var.get(var)
                 if buffer is None:
                     continue
                 for indices in loads.get(var, [None]):
                     extents = () if indices is None else (1,) * len(indices)
-                    self._touch(
-                        buffer, "read", span, context or Context(loops), starts=indices, extents=extents
-                    )
+                    sure = indices is not None
+                    self._touch(buffer, "read", span, context, sure, starts=indices, extents=extents)
 
-    def _touch(self, buffer: Buffer, mode: str, span: Span, context: Context, **where: Any) -> None:
+    def _touch(
+        self, buffer: Buffer, mode: str, span: Span, context: Context, sure: bool = True, **where: Any
+    ) -> None:
         history = self._found.get(buffer.storage)
         if history is not None:
             if buffer.view_of is not None:
                 where["starts"] = None
+            where["steady"] = self._steady(context) if sure else frozenset()
             history.touches.append(Touch(self._order, mode, span, context, **where))
+
+    def _steady(self, context: Context) -> frozenset[Loop]:
+        """Loops of which every iteration comes to a statement, if it comes there at all."""
+        found: set[Loop] = set()
+        if context.guards or context.maybe:
+            return frozenset()
+        for loop in reversed(context.loops):
+            if loop in self._subject.loops_with_jumps:
+                break
+            found.add(loop)
+            if not all(self._same_each_time(e) for e in loop.extents):
+                break  # in some iterations of the loops around, this one may be empty
+        return frozenset(found)
+
+    def _same_each_time(self, extent: Value) -> bool:
+        """Whether a loop that is empty once is always empty."""
+        number = as_int(extent)
+        if number is not None:
+            return number > 0
+        return not isinstance(extent, Unknown) and free_vars(extent) <= self._fixed
 
     def _escape(self, var: ir.Var) -> None:
         buffer = self._by_var.get(var)

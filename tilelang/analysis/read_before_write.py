@@ -10,7 +10,11 @@ from tilelang.analysis.contents import History, Touch, histories
 from tilelang.analysis.coverage import ranges_text, reached, span_of
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
-from tilelang.diagnostics.rules.order import READ_BEFORE_WRITE, READ_PARTLY_WRITTEN
+from tilelang.diagnostics.rules.order import (
+    READ_BEFORE_FIRST_WRITE,
+    READ_BEFORE_WRITE,
+    READ_PARTLY_WRITTEN,
+)
 from tilelang.diagnostics.span import Span
 from tilelang.ir.values import Buffer, as_int
 from tilelang.ops.operands import declared
@@ -25,10 +29,12 @@ def check(subject: Subject) -> Iterator[Problem]:
         if history.may_hold_something(first):
             yield from _partly(subject, history)
             continue
-        yield READ_BEFORE_WRITE.at(
+        later = next((w for w in history.writes if w.shares_loop(first)), None)
+        yield (READ_BEFORE_WRITE if later is None else READ_BEFORE_FIRST_WRITE).at(
             _place(subject, history.buffer, first),
             related=declared(history.buffer),
             buffer=history.buffer.name,
+            line=0 if later is None else later.span.line,
         )
 
 

@@ -22,6 +22,10 @@ READ_BEFORE_WRITE = Rule(
     "A tile must be written before it is read.",
     "{buffer} is read here, but nothing was written to it",
 )
+READ_BEFORE_FIRST_WRITE = replace(
+    READ_BEFORE_WRITE,
+    message="{buffer} is read here before line {line} writes it for the first time: fill it before the loop",
+)
 READ_PARTLY_WRITTEN = replace(
     READ_BEFORE_WRITE,
     message="{missing} of dimension {dim} of {buffer} is read here, but nothing was written there",
@@ -111,4 +115,22 @@ DIVERGENT_BARRIER = Rule(
     "A barrier must be reached by all threads of the block or by none.",
     "T.sync_threads waits for all threads of the block, but `{condition}` lets only some of them come here: "
     "move it out of the branch",
+)
+BARRIER_IN_DIVERGENT_LOOP = replace(
+    DIVERGENT_BARRIER,
+    message="T.sync_threads waits for all threads of the block, but the loop runs `{condition}` times, which "
+    "is not the same for all of them: move it out of the loop",
+)
+BARRIER_AFTER_JUMP = replace(
+    DIVERGENT_BARRIER,
+    message="T.sync_threads waits for all threads of the block, but those for which `{condition}` leave the "
+    "iteration before they come here: move it before the jump",
+)
+UNSYNCHRONISED_EXCHANGE = Rule(
+    "unsynchronised-exchange",
+    "order",
+    Severity.WARNING,
+    "Threads that exchange values through memory need a barrier between writing and reading.",
+    "thread {reader} reads {access}, which thread {writer} writes in the same branch; only some threads come "
+    "here, so the compiler cannot place a barrier between the two: end the branch before the read",
 )
