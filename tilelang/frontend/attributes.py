@@ -18,8 +18,8 @@ from tilelang.diagnostics.rules.python import (
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.constants import not_given
 from tilelang.frontend.functions import call_function
-from tilelang.frontend.model import (
 from tilelang.frontend.kernel_objects import is_kernel_object, kernel_attribute
+from tilelang.frontend.model import (
     NO_VALUE,
     BoundMethod,
     ClassValue,

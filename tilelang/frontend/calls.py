@@ -16,8 +16,8 @@ from tilelang.frontend.classes import instantiate
 from tilelang.frontend.constants import any_not_given
 from tilelang.frontend.decorators import Decorator, PlainDecorator
 from tilelang.frontend.functions import call_function
-from tilelang.frontend.kernel_objects import call_method, is_own_class, make_object, method_of_kernel
 from tilelang.frontend.intrinsics import convert_value
+from tilelang.frontend.kernel_objects import call_method, is_own_class, make_object, method_of_kernel
 from tilelang.frontend.language_calls import call_language, guarded_choice
 from tilelang.frontend.model import (
     BoundMethod,
@@ -66,10 +66,10 @@ def call_known(
     run: Run, node: ast.Call, function: Any, args: list[Argument], kwargs: dict[str, Argument]
 ) -> Any:
     """A call of a known value with known arguments."""
-    name = _declared(function)
-    given = args, kwargs
     if is_own_class(function):
         return make_object(run, node, function, args, kwargs)
+    name = _declared(function)
+    given = args, kwargs
     if name is not None:
         return call_language(run, node, name, function, args, kwargs)
     if isinstance(function, DType):
@@ -119,12 +119,12 @@ def call_known(
         before = [Argument(v, at) for v in function.args]
         named = {k: Argument(v, at, k, at) for k, v in function.keywords.items()}
         return call_known(run, node, function.func, [*before, *args], {**named, **kwargs})
+    if method_of_kernel(function):
+        return call_method(run, node, function, args, kwargs)
     wrong = _traced_in_math(run, node, function, args)
     if wrong is not None:
         return wrong
     result = run.environment.call(run, node, function, args, kwargs)
-    if method_of_kernel(function):
-        return call_method(run, node, function, args, kwargs)
     if isinstance(result, Unknown):
         return _unknown_call(run, node, result, given)
     return result

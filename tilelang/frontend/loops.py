@@ -72,13 +72,13 @@ def symbolic_range(run: Run, args: list[Any], span: Span) -> Any:
 
 
 def _frame_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
+    note_kernel_statement(run, frame.span, f"the loop over T.{frame.name}")
+    if frame.name == "Persistent":
+        return persistent_loop(run, node, frame)
     if frame.name in ("Parallel", "grid"):
         extents = tuple(
             read_size(run, e, frame.spans.get(f"extents.{k}", frame.span), "an extent")
             for k, e in enumerate(frame.arguments["extents"])
-    note_kernel_statement(run, frame.span, f"the loop over T.{frame.name}")
-    if frame.name == "Persistent":
-        return persistent_loop(run, node, frame)
         )
         if not extents:
             run.report(BAD_ARGUMENTS, frame.span, callee=f"T.{frame.name}", what="needs at least one extent")

@@ -159,6 +159,11 @@ def _read_variable(run: Run, value: Any, span: Span) -> Any:
 def _set_attribute(run: Run, target: ast.Attribute, value: Any, fresh_buffer: bool) -> None:
     owner = run.eval(target.value)
     span: Span = run.span(target)
+    variable = _variable_attribute(owner, target.attr)
+    if variable is not None and not fresh_buffer:
+        store_variable(run, variable, scalar(run, value, span), span)
+        return
+    value = value if fresh_buffer else bound_value(run, target.attr, _read_variable(run, value, span), span)
     if isinstance(owner, Instance):
         owner.attributes[target.attr] = value
         return
@@ -172,11 +177,6 @@ def _set_attribute(run: Run, target: ast.Attribute, value: Any, fresh_buffer: bo
             run.report(PYTHON_ERROR, span, what=f"`{ast.unparse(target)} = ...`: {error}")
         return
     if isinstance(owner, Buffer | Region | ir.Expr | Late):
-    variable = _variable_attribute(owner, target.attr)
-    if variable is not None and not fresh_buffer:
-        store_variable(run, variable, scalar(run, value, span), span)
-        return
-    value = value if fresh_buffer else bound_value(run, target.attr, _read_variable(run, value, span), span)
         run.report(
             UNSUPPORTED_PYTHON, span, what=f"attributes of `{ast.unparse(target.value)}` cannot be assigned"
         )

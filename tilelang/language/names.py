@@ -78,6 +78,7 @@ _FRAMES = {
     "Pipelined": Entry("frame", "Pipelined"),
     "serial": Entry("frame", "serial"),
     "Serial": Entry("frame", "serial"),
+    "Persistent": Entry("frame", "Persistent", unsupported=frozenset({"annotations"})),
     "grid": Entry("frame", "grid"),
     "unroll": Entry("frame", "unroll"),
     "Unroll": Entry("frame", "unroll"),
@@ -98,7 +99,6 @@ _TENSORS = _entries("tensor", "Tensor StridedTensor dynamic const empty reshape 
 
 _EXPRESSIONS = _entries(
     "expr",
-    "Persistent": Entry("frame", "Persistent", unsupported=frozenset({"annotations"})),
     "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt pow fma fmod sigmoid erf "
     "sin cos tan asin acos atan atan2 sinh cosh tanh "
     "abs max min clamp floor ceil trunc nearbyint isnan isinf isfinite "

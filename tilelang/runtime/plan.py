@@ -59,9 +59,9 @@ class LaunchPlan:
     kind: Literal["cuda", "hip", "metal", "cpu"] = "cuda"
     workspace: tuple[SizeExpr, ...] = ()
     serial_blocks: bool = False  # on the CPU: blocks update elements that others update too, so one at a time
-    version: int = PLAN_VERSION
     cooperative: bool = False  # all blocks must be on the device at once: they wait for each other
     following: tuple[LaunchPlan, ...] = ()  # launches after this one, on the same params
+    version: int = PLAN_VERSION
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -73,6 +73,7 @@ class LaunchPlan:
             raise ValueError(f"launch plan of version {data.get('version')}, expected {PLAN_VERSION}")
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
         fields["params"] = tuple(_param(p) for p in data["params"])
+        fields["following"] = tuple(LaunchPlan.from_json(p) for p in data.get("following", ()))
         return LaunchPlan(**fields)
 
 
@@ -80,7 +81,6 @@ def _param(data: dict[str, Any]) -> TensorParam | ScalarParam:
     if "shape" not in data:
         return ScalarParam(**data)
     strides = data["strides"]
-        fields["following"] = tuple(LaunchPlan.from_json(p) for p in data.get("following", ()))
     return TensorParam(
         data["name"],
         data["dtype"],
