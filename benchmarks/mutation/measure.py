@@ -25,6 +25,10 @@ TARGET = "cuda:sm_90"
 BY_LANGUAGE: Mapping[str, str] = {
     "copy-shape": "the two sides of a copy name different extents: one of them is not what is copied",
     "reduce-scope": "a reduction takes shared tiles and fragments, or private arrays alone",
+    "local-parallel-index": "a private array must not be indexed by a variable of T.Parallel",
+    "thread-count": "products are made by whole warps",
+    "const-unbound": "a T.const must be an entry of the shape of an argument, else no call binds it",
+    "gemm-dtype": "both factors of a product have one dtype",
 }
 
 
