@@ -47,6 +47,33 @@ FLOATS: dict[str, tuple[str, str]] = {
         "(x.view(torch.int32) + 1).view(x.dtype)",
     ),
     "float16": ("T.float32(T.float16(x))", "x.half().float()"),
+    "asinh": ("T.asinh(x)", "torch.asinh(x)"),
+    "acosh": ("T.acosh(x + 1)", "torch.acosh(x + 1)"),
+    "atanh": ("T.atanh(x)", "torch.atanh(x)"),
+    "hypot": ("T.hypot(x, y)", "torch.hypot(x, y)"),
+    "copysign": ("T.copysign(x, 0.5 - y)", "torch.copysign(x, 0.5 - y)"),
+    "ldexp": ("T.ldexp(x, 5)", "torch.ldexp(x, torch.tensor(5))"),
+    "nextafter": ("T.nextafter(x, y)", "torch.nextafter(x, y)"),
+    "fabs": ("T.fabs(x - 0.5)", "(x - 0.5).abs()"),
+    "likely": ("T.if_then_else(T.likely(x < y), x, y)", "torch.where(x < y, x, y)"),
+    "__ldg": ("T.__ldg(X[i]) + T.__ldg(Y, i)", "x + y"),
+    "__exp": ("T.__exp(x)", "torch.exp(x)"),
+    "__exp10": ("T.__exp10(x)", "torch.pow(10.0, x)"),
+    "__log": ("T.__log(x)", "torch.log(x)"),
+    "__log2": ("T.__log2(x)", "torch.log2(x)"),
+    "__log10": ("T.__log10(x)", "torch.log10(x)"),
+    "__sin": ("T.__sin(x)", "torch.sin(x)"),
+    "__cos": ("T.__cos(x)", "torch.cos(x)"),
+    "__tan": ("T.__tan(x)", "torch.tan(x)"),
+    "fast_rcp": ("T.fast_rcp(x)", "1 / x"),
+    "ieee_add": ("T.ieee_add(x, y)", "x + y"),
+    "ieee_sub": ("T.ieee_sub(x, y, 'rn')", "x - y"),
+    "ieee_mul": ("T.ieee_mul(x, y)", "x * y"),
+    "ieee_fdiv": ("T.ieee_fdiv(x, y)", "x / y"),
+    "ieee_fmaf": ("T.ieee_fmaf(x, y, x)", "torch.addcmul(x, x, y)"),
+    "ieee_frcp": ("T.ieee_frcp(x)", "1 / x"),
+    "ieee_fsqrt": ("T.ieee_fsqrt(x)", "torch.sqrt(x)"),
+    "ieee_frsqrt": ("T.ieee_frsqrt(x)", "torch.rsqrt(x)"),
 }
 # Inputs: x between -50 and 50, y between 1 and 9.
 INTEGERS: dict[str, tuple[str, str]] = {
@@ -62,6 +89,9 @@ INTEGERS: dict[str, tuple[str, str]] = {
     "bitwise_not": ("T.bitwise_not(x)", "~x"),
     "shift_left": ("T.shift_left(x, y)", "x << y"),
     "shift_right": ("T.shift_right(x, y)", "x >> y"),
+    "popcount": ("T.popcount(x) + T.popcount(T.int8(x))", "count(x, 32) + count(x, 8)"),
+    "clz": ("T.clz(y) + T.clz(T.uint8(y)) + T.clz(x * 0)", "leading(y, 32) + leading(y, 8) + 32"),
+    "align_up": ("T.align_up(y + 20, y)", "(y + 20 + y - 1) // y * y"),
     "abs": ("T.abs(x)", "x.abs()"),
     "max": ("T.max(x, y)", "torch.maximum(x, y)"),
     "//": ("x // y", "x // y"),
@@ -89,6 +119,14 @@ def k(X, Y):
             y = Y[i]
             Z[i] = {ours}
     return Z
+
+
+def count(x, bits):
+    return torch.tensor([bin(v & (2**bits - 1)).count("1") for v in x.tolist()], dtype=torch.int32)
+
+
+def leading(x, bits):
+    return torch.tensor([bits - v.bit_length() for v in x.tolist()], dtype=torch.int32)
 
 
 def reference(x, y):
@@ -120,7 +158,7 @@ def inputs(dtype: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_every_scalar_function_has_a_case():
     expressions = {name for name, entry in LANGUAGE.items() if entry.kind == "expr"}
-    assert expressions - {"get_thread_binding"} <= {*FLOATS, *INTEGERS}
+    assert expressions - {"get_thread_binding", "dp4a"} <= {*FLOATS, *INTEGERS}
 
 
 @pytest.mark.parametrize(("name", "dtype", "ours", "theirs"), CASES, ids=IDS)

@@ -13,10 +13,12 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.arch.float_formats import float_format
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.dtypes import bits, is_float, read_dtype
+from tilelang.frontend.machine_math import is_machine_math, machine_math
 from tilelang.frontend.operators import (
     as_bool,
     binary,
@@ -51,6 +53,9 @@ _FLOAT: dict[str, tuple[Callable[[Any], Any], Callable[[float], float]]] = {
     "sinh": (X.sinh, math.sinh),
     "cosh": (X.cosh, math.cosh),
     "tanh": (X.tanh, math.tanh),
+    "asinh": (X.asinh, math.asinh),
+    "acosh": (X.acosh, math.acosh),
+    "atanh": (X.atanh, math.atanh),
     "sigmoid": (X.sigmoid, lambda x: 1.0 / (1.0 + math.exp(-x))),
     "erf": (X.erf, math.erf),
 }
@@ -82,6 +87,8 @@ def evaluate(run: Run, op: str, call: Bound) -> Any:
     """The value of a scalar function `op` on bound arguments."""
     if op in ("infinity", "max_value", "min_value"):
         return _limit(run, op, call)
+    if is_machine_math(op):
+        return machine_math(run, op, call)
     if op in ("cast", "reinterpret"):
         return _convert(run, op, call)
     if op in ("if_then_else", "Select"):
@@ -134,7 +141,7 @@ def _classify(op: str, value: Any, traced: bool) -> Any:
     if not is_float(dtype):
         return op == "isfinite"
     # TIRX classifies the IEEE widths only.
-    return _CLASSIFY[op][0](cast("float32", value) if dtype == "bfloat16" else value)
+    return _CLASSIFY[op][0](cast("float32", value) if bits(dtype) <= 16 and dtype != "float16" else value)
 
 
 def ceildiv(a: Any, b: Any) -> Any:
@@ -199,11 +206,23 @@ def _two_floats(
     return apply
 
 
+def _ldexp(x: Any, exponent: Any) -> Any:
+    if not isinstance(x, ir.Expr) and not isinstance(exponent, ir.Expr):
+        return math.ldexp(x, exponent)
+    x = _as_float(x if isinstance(x, ir.Expr) else X.const(float(x), "float32"))
+    return X.ldexp(x, cast("int32", exponent))
+
+
 _OTHERS: dict[str, Callable[..., Any]] = {
     "ceildiv": ceildiv,
     "max": maximum,
     "min": minimum,
     "abs": absolute,
+    "fabs": absolute,
+    "hypot": _two_floats(X.hypot, math.hypot),
+    "copysign": _two_floats(X.copysign, math.copysign),
+    "nextafter": _two_floats(X.nextafter, math.nextafter),
+    "ldexp": _ldexp,
     "pow": _pow,
     "fmod": _two_floats(X.fmod, math.fmod),
     "atan2": _two_floats(X.atan2, math.atan2),
@@ -223,7 +242,13 @@ def _limit(run: Run, op: str, call: Bound) -> Any:
         if not is_float(dtype):
             what = f"{dtype} has no infinity; use T.max_value"
             return run.report(BAD_ARGUMENTS, call.span_of("dtype"), callee=call.callee, what=what)
+        if (narrow := float_format(dtype)) is not None and narrow.infinity_code is None:
+            what = f"{dtype} has no infinity; use T.max_value"
+            return run.report(BAD_ARGUMENTS, call.span_of("dtype"), callee=call.callee, what=what)
         return X.const(math.inf, dtype)
+    if (narrow := float_format(dtype)) is not None:
+        lowest = -narrow.largest if narrow.sign else narrow.value(0)
+        return X.const(narrow.largest if op == "max_value" else lowest, dtype)
     if dtype == "bfloat16":  # 0x7f7f; TIRX knows no limits of bfloat16
         largest = 3.3895313892515355e38
         return X.const(largest if op == "max_value" else -largest, dtype)
@@ -246,7 +271,7 @@ def _convert(run: Run, op: str, call: Bound) -> Any:
     if isinstance(dtype, Unknown):
         return dtype
     if op == "cast":
-        return convert_value(run, call.value("value"), dtype, call.span_of("value"), call.callee)
+        return _cast(run, call, dtype)
     value = scalar(run, call.value("value"), call.span_of("value"))
     if isinstance(value, Unknown):
         return value
@@ -258,6 +283,33 @@ def _convert(run: Run, op: str, call: Bound) -> Any:
         what = f"{old} has {bits(old)} bits, {dtype} has {bits(dtype)}"
         return run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=what)
     return X.reinterpret(dtype, value)
+
+
+def _cast(run: Run, call: Bound, dtype: str) -> Any:
+    """`T.cast(value, dtype, round, sat)`."""
+    rounding, saturating = call.value("round", ""), call.value("sat", True)
+    if isinstance(rounding, Unknown) or isinstance(saturating, Unknown):
+        return rounding if isinstance(rounding, Unknown) else saturating
+    if rounding not in ("", "rn"):
+        what = f'round={rounding!r} is not supported: conversions round to the nearest ("" or "rn")'
+        return run.report(BAD_ARGUMENTS, call.span_of("round"), callee=call.callee, what=what)
+    value = convert_value(run, call.value("value"), dtype, call.span_of("value"), call.callee)
+    narrow = float_format(dtype)
+    if saturating or narrow is None or not isinstance(value, X.Cast) or narrow.specials == "finite":
+        return value
+    number = cast("float32", value.value)
+    size = X.abs(number)
+    # The number half-way to the next one is rounded to an even mantissa.
+    codes = narrow.largest_code
+    step = narrow.value(codes) - narrow.value(codes - 1)
+    limit = X.const(narrow.largest + step / 2, "float32")
+    beyond = X.GT(size, limit) if codes % 2 == 0 else X.GE(size, limit)
+    if narrow.infinity_code is None:
+        instead = X.const(math.nan, dtype)
+    else:
+        negative = X.LT(number, X.const(0.0, "float32"))
+        instead = X.Select(negative, X.const(-math.inf, dtype), X.const(math.inf, dtype))
+    return X.Select(beyond, instead, value)
 
 
 def _choose(run: Run, op: str, call: Bound) -> Any:

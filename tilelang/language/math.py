@@ -265,9 +265,12 @@ def Select(condition: Any, true_value: Any, false_value: Any) -> Scalar:
     raise OutsideKernelError("Select")
 
 
-def cast(value: Any, dtype: DTypeLike, round: str = "", sat: bool = True) -> Scalar:
-    """`value` converted to `dtype`; a float to an integer truncates. Other values of round and sat are not
-    supported.
+def cast(value: Any, dtype: DTypeLike, round: str = "", sat: bool = True, rbits: Any = None) -> Scalar:
+    """`value` converted to `dtype`: a float to an integer truncates, to a narrower float it is rounded to the
+    nearest, ties to even.
+
+    What is too large for a float of 8 bits and fewer becomes its largest number; with sat=False infinity or
+    NaN, as in torch. round: "" and "rn" only; rbits belongs to stochastic rounding, which is not supported.
     """
     raise OutsideKernelError("cast")
 
@@ -275,3 +278,185 @@ def cast(value: Any, dtype: DTypeLike, round: str = "", sat: bool = True) -> Sca
 def reinterpret(value: Any, dtype: DTypeLike) -> Scalar:
     """The same bits read as another dtype of the same size."""
     raise OutsideKernelError("reinterpret")
+
+
+def asinh(x: Any) -> Scalar:
+    """The inverse hyperbolic sine of x."""
+    raise OutsideKernelError("asinh")
+
+
+def acosh(x: Any) -> Scalar:
+    """The inverse hyperbolic cosine of x."""
+    raise OutsideKernelError("acosh")
+
+
+def atanh(x: Any) -> Scalar:
+    """The inverse hyperbolic tangent of x."""
+    raise OutsideKernelError("atanh")
+
+
+def fabs(x: Any) -> Scalar:
+    """The absolute value of a float."""
+    raise OutsideKernelError("fabs")
+
+
+def popcount(x: Any) -> Scalar:
+    """How many bits of an integer are set."""
+    raise OutsideKernelError("popcount")
+
+
+def clz(x: Any) -> Scalar:
+    """How many zero bits stand above the highest set one; all of them for 0."""
+    raise OutsideKernelError("clz")
+
+
+def hypot(x1: Any, x2: Any) -> Scalar:
+    """sqrt(x1 * x1 + x2 * x2)."""
+    raise OutsideKernelError("hypot")
+
+
+def copysign(x1: Any, x2: Any) -> Scalar:
+    """The size of x1 with the sign of x2."""
+    raise OutsideKernelError("copysign")
+
+
+def ldexp(x1: Any, x2: Any) -> Scalar:
+    """x1 * 2 ** x2."""
+    raise OutsideKernelError("ldexp")
+
+
+def nextafter(x1: Any, x2: Any) -> Scalar:
+    """The number next to x1 in the direction of x2."""
+    raise OutsideKernelError("nextafter")
+
+
+def likely(cond: Any) -> Scalar:
+    """`cond`, which mostly holds."""
+    raise OutsideKernelError("likely")
+
+
+def align_up(x: Any, y: Any) -> Scalar:
+    """The smallest multiple of y that is not below x."""
+    raise OutsideKernelError("align_up")
+
+
+def __exp(x: Any) -> Scalar:
+    """e to the power of x, in float32 by the fastest approximation of the target."""
+    raise OutsideKernelError("__exp")
+
+
+def __exp10(x: Any) -> Scalar:
+    """10 to the power of x, in float32 by the fastest approximation of the target."""
+    raise OutsideKernelError("__exp10")
+
+
+def __log(x: Any) -> Scalar:
+    """The natural logarithm of x, in float32 by the fastest approximation of the target."""
+    raise OutsideKernelError("__log")
+
+
+def __log2(x: Any) -> Scalar:
+    """The logarithm of x to base 2, in float32 by the fastest approximation of the target."""
+    raise OutsideKernelError("__log2")
+
+
+def __log10(x: Any) -> Scalar:
+    """The logarithm of x to base 10, in float32 by the fastest approximation of the target."""
+    raise OutsideKernelError("__log10")
+
+
+def __sin(x: Any) -> Scalar:
+    """The sine of x, in float32 by the fastest approximation of the target."""
+    raise OutsideKernelError("__sin")
+
+
+def __cos(x: Any) -> Scalar:
+    """The cosine of x, in float32 by the fastest approximation of the target."""
+    raise OutsideKernelError("__cos")
+
+
+def __tan(x: Any) -> Scalar:
+    """The tangent of x, in float32 by the fastest approximation of the target."""
+    raise OutsideKernelError("__tan")
+
+
+def fast_rcp(x: Any) -> Scalar:
+    """1 / x, in float32 by the fastest approximation of the target."""
+    raise OutsideKernelError("fast_rcp")
+
+
+def ieee_add(x: Any, y: Any, rounding_mode: str = "rn") -> Scalar:
+    """x + y, rounded as asked for whatever the options of the compiler.
+
+    rounding_mode: "rn" to the nearest, "rz" towards zero, "ru" up, "rd" down.
+    """
+    raise OutsideKernelError("ieee_add")
+
+
+def ieee_sub(x: Any, y: Any, rounding_mode: str = "rn") -> Scalar:
+    """x - y, rounded as asked for whatever the options of the compiler.
+
+    rounding_mode: "rn" to the nearest, "rz" towards zero, "ru" up, "rd" down.
+    """
+    raise OutsideKernelError("ieee_sub")
+
+
+def ieee_mul(x: Any, y: Any, rounding_mode: str = "rn") -> Scalar:
+    """x * y, rounded as asked for whatever the options of the compiler.
+
+    rounding_mode: "rn" to the nearest, "rz" towards zero, "ru" up, "rd" down.
+    """
+    raise OutsideKernelError("ieee_mul")
+
+
+def ieee_fmaf(x: Any, y: Any, z: Any, rounding_mode: str = "rn") -> Scalar:
+    """x * y + z with one rounding, rounded as asked for whatever the options of the compiler.
+
+    rounding_mode: "rn" to the nearest, "rz" towards zero, "ru" up, "rd" down.
+    """
+    raise OutsideKernelError("ieee_fmaf")
+
+
+def ieee_frcp(x: Any, rounding_mode: str = "rn") -> Scalar:
+    """1 / x, rounded as asked for whatever the options of the compiler.
+
+    rounding_mode: "rn" to the nearest, "rz" towards zero, "ru" up, "rd" down.
+    """
+    raise OutsideKernelError("ieee_frcp")
+
+
+def ieee_fsqrt(x: Any, rounding_mode: str = "rn") -> Scalar:
+    """The square root of x, rounded as asked for whatever the options of the compiler.
+
+    rounding_mode: "rn" to the nearest, "rz" towards zero, "ru" up, "rd" down.
+    """
+    raise OutsideKernelError("ieee_fsqrt")
+
+
+def ieee_fdiv(x: Any, y: Any, rounding_mode: str = "rn") -> Scalar:
+    """x / y, rounded as asked for whatever the options of the compiler.
+
+    rounding_mode: "rn" to the nearest, "rz" towards zero, "ru" up, "rd" down.
+    """
+    raise OutsideKernelError("ieee_fdiv")
+
+
+def ieee_frsqrt(x: Any) -> Scalar:
+    """1 / sqrt(x), rounded to the nearest whatever the options of the compiler."""
+    raise OutsideKernelError("ieee_frsqrt")
+
+
+def __ldg(load_or_buf: Any, index: Any = None) -> Scalar:
+    """An element of a global tensor that nothing writes while the kernel runs: `x[i]`, or `x` and an index.
+
+    On NVIDIA GPUs it is read through the read-only cache.
+    """
+    raise OutsideKernelError("__ldg")
+
+
+def dp4a(A: Any, B: Any, C: Any) -> None:
+    """C[0] += the sum of the four products A[k] * B[k]: int8 elements into an int32 one.
+
+    A, B and C are tiles of private memory, or the first element in them.
+    """
+    raise OutsideKernelError("dp4a")

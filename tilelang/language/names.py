@@ -101,6 +101,9 @@ _EXPRESSIONS = _entries(
     "expr",
     "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt pow fma fmod sigmoid erf "
     "sin cos tan asin acos atan atan2 sinh cosh tanh "
+    "asinh acosh atanh hypot copysign ldexp nextafter fabs popcount clz align_up likely __ldg "
+    "__exp __exp10 __log __log2 __log10 __sin __cos __tan fast_rcp "
+    "ieee_add ieee_sub ieee_mul ieee_fmaf ieee_frcp ieee_fsqrt ieee_frsqrt ieee_fdiv dp4a "
     "abs max min clamp floor ceil trunc nearbyint isnan isinf isfinite "
     "infinity max_value min_value if_then_else reinterpret "
     "ceildiv floordiv floormod truncdiv truncmod "
@@ -109,7 +112,7 @@ _EXPRESSIONS = _entries(
     "cdiv": Entry("expr", "ceildiv"),
     "Select": Entry("expr", "Select"),
     "round": Entry("expr", "round", unsupported=frozenset({"rounding_mode"})),
-    "cast": Entry("expr", "cast", unsupported=frozenset({"round", "sat"})),
+    "cast": Entry("expr", "cast", unsupported=frozenset({"rbits"})),
 }
 
 # Aliases first: an object that has several names is called by its last one.

@@ -176,7 +176,8 @@ class BlockLowering:
         indices = [self._expr(i) for i in stmt.indices]
         inside, test = self._guard(stmt.buffer, indices)
         value, named = self._under(inside, lambda: self._named(stmt.value, stmt.span))
-        stored = seq([*named, self._memory.store(stmt.buffer, indices, value, stmt.span)])
+        store = self._memory.store(stmt.buffer, indices, value, stmt.span, self._namer(named, stmt.span))
+        stored = seq([*named, store])
         return stored if test is None else X.IfThenElse(test, stored, None, stmt.span)
 
     def _if(self, stmt: X.IfThenElse) -> Any:
@@ -197,6 +198,14 @@ class BlockLowering:
     def _named(self, value: Any, span: Any) -> tuple[Any, list[Any]]:
         """`value` lowered, and the statements that evaluate the parts of it which it uses several times."""
         named: list[Any] = []
+        name_value = self._namer(named, span)
+        if has_narrow(value) and _has_choice(value):
+            return self._stepwise(value, span, named), named
+        # A part under a condition may not be evaluated before it.
+        return self._expr(value, None if _has_choice(value) else name_value), named
+
+    def _namer(self, named: list[Any], span: Any) -> NameValue:
+        """What gives a value a name of its own, by a statement added to `named`."""
 
         def name_value(name: str, part: Any) -> Any:
             var = X.Var(name, str(part.ty.dtype))
@@ -205,27 +214,20 @@ class BlockLowering:
                 self._nest.inner.append(var)
             return var
 
-        if has_narrow(value) and _has_choice(value):
-            return self._stepwise(value, span, named), named
-        # A part under a condition may not be evaluated before it.
-        return self._expr(value, None if _has_choice(value) else name_value), named
+        return name_value
 
     def _stepwise(self, value: Any, span: Any, named: list[Any]) -> Any:
         """`value` lowered, its choices as `if` statements added to `named`: conversions of narrow numbers use
         values several times, and what is named inside a branch must be evaluated in that branch only.
         """
 
-        def name_value(name: str, part: Any) -> Any:
-            var = X.Var(name, str(part.ty.dtype))
-            named.append(X.Bind(var, part, span))
-            if self._nest is not None:
-                self._nest.inner.append(var)
-            return var
+        name_value = self._namer(named, span)
 
         def branch(target: ir.Var, part: Any) -> Any:
             inner: list[Any] = []
             result = self._stepwise(part, span, inner)
-            return seq([*inner, self._memory.store(target, [index(0)], result, span)])
+            stored = self._memory.store(target, [index(0)], result, span)
+            return seq([*inner, stored])
 
         if is_choice(value):
             condition = self._stepwise(value.args[0], span, named)

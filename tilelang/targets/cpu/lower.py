@@ -23,6 +23,7 @@ from tilelang.arch.target import Target
 from tilelang.facts.reports import GeneratedSource
 from tilelang.ir.tile_ops import seq
 from tilelang.ir.values import as_int
+from tilelang.passes.plain_math import plain_math
 from tilelang.passes.widen_narrow import widen_narrow
 from tilelang.targets.cpu.blocks import BlockLowering
 from tilelang.targets.cpu.jumps import without_jumps
@@ -50,7 +51,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     first, last = X.Var("block_begin", "int32"), X.Var("block_end", "int32")
     # No block runs where an extent is 0; block numbers are divided by them all the same.
     blocks = BlockLowering(memory, tuple(1 if as_int(e) == 0 else e for e in grid))
-    tiles = widen_narrow(func)
+    tiles = plain_math(widen_narrow(func))
     body = blocks.lower(thread_loops(tiles.with_body(without_jumps(marked(tiles.body)))).body)
     loop = X.For(blocks.block, first, last - first, X.ForKind.SERIAL, body)
     stmts = _on_cpu(seq([*memory.declarations(), loop]))

@@ -1,11 +1,11 @@
 """Numbers that processors do not compute with: bfloat16 and floats of 8 bits and fewer, integers of 4 bits.
 
-A value of such a float dtype is a float32 that holds exactly that number; it is rounded after every operation,
-so that a store only takes the bits. TVM's own legalisation is not used: it overlooks loads in bound scalars,
-rounds NaN to zero and wraps what is too large.
+A value of such a float dtype is a float32 that holds exactly that number; it is rounded after every
+operation, so that a store only takes the bits. TVM's own legalisation is not used: it overlooks loads in
+bound scalars, rounds NaN to zero and wraps what is too large.
 
-A 4-bit integer is held in 8 bits. Rounding is to the nearest, ties to even. What is too large for a format of 8
-bits and fewer becomes its largest number (`satfinite` of PTX ISA 9.7.9.22, cvt), for bfloat16 infinity.
+A 4-bit integer is held in 8 bits. Rounding is to the nearest, ties to even. What is too large for a format of
+8 bits and fewer becomes its largest number (`satfinite` of PTX ISA 9.7.9.22, cvt), for bfloat16 infinity.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def narrowed(value: Any, dtype: str, name_value: NameValue | None = None) -> Any
     found = float_format(dtype)
     if found is None:
         return X.Cast(f"uint16{suffix}", X.reinterpret(f"uint32{suffix}", value) >> _constant(16, suffix))
-    return X.Cast(f"uint8{suffix}", _encoded(value, found, name_value or _as_it_is))
+    return X.Cast(f"uint8{suffix}", _encoded(value, found, name_value or _as_it_is, held=True))
 
 
 def rounded(value: Any, dtype: str, name_value: NameValue | None) -> Any:
@@ -111,8 +111,12 @@ def _as_it_is(_: str, value: Any) -> Any:
     return value
 
 
-def _encoded(value: Any, f: FloatFormat, name: NameValue) -> Any:
-    """The bits (uint32) of the nearest number of the format."""
+def _encoded(value: Any, f: FloatFormat, name: NameValue, held: bool = False) -> Any:
+    """The bits (uint32) of the nearest number of the format.
+
+    held: the value is one of the format, so that infinity is kept and not saturated.
+    """
+    largest = f.infinity_code if held and f.infinity_code is not None else f.largest_code
     suffix = _suffix(value)
 
     def c(number: int) -> Any:
@@ -134,7 +138,7 @@ def _encoded(value: Any, f: FloatFormat, name: NameValue) -> Any:
         f"uint32{suffix}", X.reinterpret(f"float32{suffix}", size) + _float(aligner, suffix)
     ) - c(aligner_bits)
     is_small = X.LT(size, c((1 - f.bias + _BIAS) << _MANTISSA))
-    code = name("magnitude", X.Min(X.Select(is_small, small, normal), c(f.largest_code)))
+    code = name("magnitude", X.Min(X.Select(is_small, small, normal), c(largest)))
     sign = (bits >> c(31)) << c(f.exponent + f.mantissa)
     if f.specials == "fnuz":
         signed = X.Select(X.EQ(code, c(0)), c(0), code | sign)

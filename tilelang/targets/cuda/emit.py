@@ -24,13 +24,13 @@ _UNARY_NAMES = """
 exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf
 floor ceil trunc round nearbyint
 """
-_BINARY_NAMES = ("pow", "fmod", "atan2", "hypot", "copysign", "ldexp")
+_BINARY_NAMES = ("pow", "fmod", "atan2", "hypot", "copysign", "ldexp", "nextafter")
 
 FUNCTIONS = {
     **{name: floats(f"{name}f({{0}})") for name in _UNARY_NAMES.split()},
     **{
         name: floats(f"{name}f({{0}}, {{1}})")
-        for name in ("pow", "fmod", "atan2", "hypot", "copysign", "ldexp")
+        for name in _BINARY_NAMES
     },
     "max": {**floats("fmaxf({0}, {1})"), **_halves("__hmax({0}, {1})"), "int": "max({0}, {1})"},
     "min": {**floats("fminf({0}, {1})"), **_halves("__hmin({0}, {1})"), "int": "min({0}, {1})"},
@@ -39,8 +39,8 @@ FUNCTIONS = {
     "fma": floats("fmaf({0}, {1}, {2})"),
     "sigmoid": {"float32": "(1.0f / (1.0f + expf(-({0}))))"},
     "isnan": {"float32": "isnan({0})", "float64": "isnan({0})"},
-    "popcount": {"int": "__popc({0})"},
-    "clz": {"int": "__clz({0})"},
+    "popcount": {"int": "__popc({0})", "int64": "__popcll({0})", "uint64": "__popcll({0})"},
+    "clz": {"int": "__clz({0})", "int64": "__clzll({0})", "uint64": "__clzll({0})"},
 }
 
 # Hardware approximations, for kernels that ask for fast math.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilelang.ir.math_ops import ROUNDINGS
 from tilelang.targets.cuda.atomics import ATOMICS
 from tilelang.targets.cuda.thread_ops import THREAD_OPS
 from tilelang.targets.emit.intrinsic import Intrinsic
@@ -117,6 +118,40 @@ def _mma_helpers() -> dict[str, Intrinsic]:
     return helpers
 
 
+# CUDA C++ Programming Guide, "Intrinsic Functions": approximations, and arithmetic with a rounding mode.
+_FAST = {
+    "fast_exp": "__expf",
+    "fast_exp10": "__exp10f",
+    "fast_log": "__logf",
+    "fast_log2": "__log2f",
+    "fast_log10": "__log10f",
+    "fast_sin": "__sinf",
+    "fast_cos": "__cosf",
+    "fast_tan": "__tanf",
+}
+_ROUNDED = {
+    "ieee_add": ("__fadd", "__dadd"),
+    "ieee_sub": ("__fsub", "__dsub"),
+    "ieee_mul": ("__fmul", "__dmul"),
+    "ieee_fdiv": ("__fdiv", "__ddiv"),
+    "ieee_fmaf": ("__fmaf", "__fma"),
+    "ieee_frcp": ("__frcp", "__drcp"),
+    "ieee_fsqrt": ("__fsqrt", "__dsqrt"),
+}
+
+
+def _machine_math() -> dict[str, Intrinsic]:
+    found = {name: Intrinsic(inline=f"{function}({{0}})") for name, function in _FAST.items()}
+    found["fast_rcp"] = Intrinsic(inline="__fdividef(1.0f, {0})")
+    for name, (single, double) in _ROUNDED.items():
+        for mode in ROUNDINGS:
+            found[f"{name}_{mode}"] = Intrinsic(inline=f"{single}_{mode}({{args}})")
+            found[f"{name}_{mode}_f64"] = Intrinsic(inline=f"{double}_{mode}({{args}})")
+    found["ieee_frsqrt_rn"] = Intrinsic(inline="__frsqrt_rn({0})")
+    found["ieee_frsqrt_rn_f64"] = Intrinsic(inline="(1.0 / sqrt({0}))")
+    return found
+
+
 INTRINSICS: Mapping[str, Intrinsic] = {
     **THREAD_OPS,
     **ATOMICS,
@@ -124,6 +159,7 @@ INTRINSICS: Mapping[str, Intrinsic] = {
     # The value of the lane whose number differs in the bits of the mask (CUDA C++ Programming Guide, warp
     # shuffles).
     "shuffle_xor": Intrinsic(inline="__shfl_xor_sync(0xffffffffu, {0}, {1})"),
+    **_machine_math(),
     # NVRTC knows memcpy, but no __builtin_memcpy.
     "bit_cast": Intrinsic(
         """template <typename To, typename From> To bit_cast(From x) {

@@ -70,6 +70,17 @@ class Dialect:
 
 COMMON_HELPERS: Mapping[str, Intrinsic] = {
     **narrow_floats.HELPERS,
+    # IEEE 754 nextUp and nextDown: floats of one sign are ordered as their bits are.
+    "nextafter": Intrinsic(
+        """float next_after(float x, float y) {
+  if (x != x || y != y) return x + y;
+  if (x == y) return y;
+  if (x == 0.0f) return bit_cast<float>(y > 0.0f ? 1u : 0x80000001u);
+  unsigned bits = bit_cast<unsigned>(x);
+  return bit_cast<float>((x < y) == (x > 0.0f) ? bits + 1u : bits - 1u);
+}""",
+        requires=("bit_cast",),
+    ),
     "floordiv": Intrinsic(
         """template <typename T> T floordiv(T a, T b) {
   T q = a / b;

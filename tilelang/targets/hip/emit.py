@@ -49,12 +49,23 @@ FUNCTIONS = {
     "pow": {"float32": "@power"},
     **{
         name: {"float32": f"@{name}"}
-        for name in ("tanh", "erf", "log1p", "asin", "acos", "atan", "atan2", "sinh", "cosh")
+        for name in ("tanh", "erf", "log1p", "asin", "acos", "atan", "atan2", "sinh", "cosh", "nextafter")
     },
     "abs": {"int": "__builtin_abs({0})"},
     "isnan": floats("__builtin_isnan({0})", "__builtin_isnan({0})"),
-    "popcount": {"int": "__builtin_popcount({0})"},
-    "clz": {"int": "__builtin_clz({0})"},
+    "sqrt": floats("__builtin_sqrtf({0})"),
+    "ldexp": {"float32": "__builtin_ldexpf({0}, {1})"},
+    "popcount": {
+        "int": "__builtin_popcount({0})",
+        "int64": "__builtin_popcountll({0})",
+        "uint64": "__builtin_popcountll({0})",
+    },
+    # clang leaves the count for 0 open.
+    "clz": {
+        "int": "({0} == 0 ? 32 : __builtin_clz({0}))",
+        "int64": "({0} == 0 ? 64 : __builtin_clzll({0}))",
+        "uint64": "({0} == 0 ? 64 : __builtin_clzll({0}))",
+    },
 }
 
 

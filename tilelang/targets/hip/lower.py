@@ -16,6 +16,7 @@ from tilelang.passes.flatten import flatten
 from tilelang.passes.guard_bounds import guard_bounds
 from tilelang.passes.infer_layouts import infer_layouts
 from tilelang.passes.insert_sync import insert_sync
+from tilelang.passes.plain_math import plain_math
 from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.passes.plan_shared import plan_shared
 from tilelang.passes.swizzle_blocks import swizzle_blocks
@@ -39,7 +40,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
     Raises KernelError for a kernel that the target cannot run.
     """
-    func = widen_narrow(func)
+    func = plain_math(widen_narrow(func))
     threads = math.prod(launch_extents(func)[1])
     pipelines = plan_pipelines(func, asynchronous=False)
     tiles = guard_bounds(expand_elementwise(pipelines.func))

@@ -31,7 +31,8 @@ ceil trunc round
 
 FUNCTIONS = {
     **{name: {"float32": f"{name}({{0}})"} for name in _UNARY_NAMES.split()},
-    **{name: {"float32": f"{name}({{0}}, {{1}})"} for name in ("pow", "fmod", "atan2", "copysign")},
+    **{name: {"float32": f"{name}({{0}}, {{1}})"} for name in ("pow", "fmod", "atan2", "copysign", "ldexp")},
+    "nextafter": {"float32": "@nextafter"},
     "nearbyint": {"float32": "rint({0})"},
     "fabs": {"float32": "fabs({0})", "float16": "fabs({0})"},
     "fma": {"float32": "fma({0}, {1}, {2})"},

@@ -21,6 +21,7 @@ from tilelang.passes.flatten import flatten
 from tilelang.passes.guard_bounds import guard_bounds
 from tilelang.passes.infer_layouts import LayoutMap, infer_layouts
 from tilelang.passes.insert_sync import insert_sync
+from tilelang.passes.plain_math import plain_math
 from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.passes.plan_shared import Arena, plan_shared
 from tilelang.passes.swizzle_blocks import swizzle_blocks
@@ -53,7 +54,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
     Raises KernelError for a kernel that the target cannot run.
     """
-    func = widen_narrow(func)
+    func = plain_math(widen_narrow(func), float64=False)
     tiles = guard_bounds(expand_elementwise(plan_pipelines(func, asynchronous=False).func))
     threads = math.prod(launch_extents(func)[1])
     placed = _place(tiles, threads, target, padded=True)

@@ -1,0 +1,146 @@
+"""Chosen rounding, bit counts, conversions with options and dp4a: what the one-line table cannot show."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tests.on_device import DEVICES, compiled_for
+
+MODES = ("rn", "rz", "ru", "rd")
+
+
+@tilelang.jit
+def rounded(X, Y, Z, modes=MODES):
+    N = T.const("N")
+    X: T.Tensor((N,), T.float32)
+    Y: T.Tensor((N,), T.float32)
+    Z: T.Tensor((N,), T.float32)
+    R = T.empty((7, 4, N), T.float32)
+    with T.Kernel(1, threads=128):
+        for i in T.Parallel(N):
+            for j, mode in enumerate(modes):
+                R[0, j, i] = T.ieee_add(X[i], Y[i], mode)
+                R[1, j, i] = T.ieee_sub(X[i], Y[i], mode)
+                R[2, j, i] = T.ieee_mul(X[i], Y[i], mode)
+                R[3, j, i] = T.ieee_fdiv(X[i], Y[i], mode)
+                R[4, j, i] = T.ieee_fmaf(X[i], Y[i], Z[i], mode)
+                R[5, j, i] = T.ieee_frcp(Y[i], mode)
+                R[6, j, i] = T.ieee_fsqrt(T.abs(X[i]), mode)
+    return R
+
+
+def exactly(value: Fraction, mode: str) -> np.float32:
+    """The float32 that `value` is rounded to."""
+    near = np.float32(float(value))
+    around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
+    low = max(n for n in around if Fraction(float(n)) <= value)
+    high = min(n for n in around if Fraction(float(n)) >= value)
+    if mode == "rn":
+        below, above = value - Fraction(float(low)), Fraction(float(high)) - value
+        even = low if int(low.view(np.uint32)) % 2 == 0 else high
+        return even if below == above else low if below < above else high
+    return {"ru": high, "rd": low, "rz": low if value > 0 else high}[mode]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_rounding_modes_are_exact(device: str):
+    generator = torch.Generator().manual_seed(0)
+    scale = [torch.exp2(torch.randint(-30, 30, (256,), generator=generator).float()) for _ in range(3)]
+    x, y, z = (torch.randn(256, generator=generator) * s for s in scale)
+    found = compiled_for(rounded, device)(*(t.to(device) for t in (x, y, z))).cpu().numpy()
+    for i in range(256):
+        a, b, c = (Fraction(float(t[i])) for t in (x, y, z))
+        for row, value in enumerate((a + b, a - b, a * b, a / b, a * b + c, 1 / b)):
+            expected = [exactly(value, mode) for mode in MODES]
+            assert list(found[row, :, i]) == expected, (row, float(value))
+        nearest, inwards, up, down = (Fraction(float(v)) for v in found[6, :, i])
+        assert down == inwards <= nearest <= up
+        assert down**2 <= abs(a) <= up**2
+        assert float(up) <= float(np.nextafter(np.float32(float(down)), np.float32(np.inf)))
+
+
+@tilelang.jit
+def not_saturated(A, dtype=T.float8_e4m3fn):
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    B = T.empty((N,), dtype)
+    with T.Kernel(1, threads=128):
+        for i in T.Parallel(N):
+            B[i] = T.cast(A[i], dtype, sat=False)
+    return B
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_casts_without_saturation(device: str, name: str):
+    """Against ml_dtypes: newer versions of torch saturate."""
+    x = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(torch.float16).float()
+    x = torch.cat([x, torch.linspace(57344, 70000, 1000), torch.linspace(-70000, -57344, 1000)])
+    found = compiled_for(not_saturated, device)(x.to(device), dtype=getattr(T, name)).cpu()
+    expected = torch.from_numpy(x.numpy().astype(getattr(ml_dtypes, name)).astype(np.float32))
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=0, equal_nan=True)
+
+
+@tilelang.jit
+def dot_of_four(A, B):
+    M, K = T.const("M, K")
+    A: T.Tensor((M, K), T.int8)
+    B: T.Tensor((K,), T.int8)
+    C = T.empty((M,), T.int32)
+    with T.Kernel(M, threads=32) as bx:
+        a = T.alloc_local((K,), T.int8)
+        b = T.alloc_local((K,), T.int8)
+        c = T.alloc_local((1,), T.int32)
+        T.clear(c)
+        for k in T.serial(K):
+            a[k] = A[bx, k]
+            b[k] = B[k]
+        for k in T.serial(K // 4):
+            T.dp4a(a[k * 4], b[k * 4], c[0])
+        C[bx] = c[0]
+    return C
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_dp4a(device: str):
+    generator = torch.Generator().manual_seed(0)
+    a = torch.randint(-128, 128, (8, 16), generator=generator, dtype=torch.int8)
+    b = torch.randint(-128, 128, (16,), generator=generator, dtype=torch.int8)
+    found = compiled_for(dot_of_four, device)(a.to(device), b.to(device)).cpu()
+    assert torch.equal(found, (a.int() * b.int()).sum(1, dtype=torch.int32))
+
+
+REFUSED = {
+    'T.ieee_add(x, x, "up")': "rounding_mode is one of",
+    "T.popcount(x)": "bits are counted in integers",
+    "T.infinity(T.float8_e4m3fn)": "float8_e4m3fn has no infinity; use T.max_value",
+    'T.cast(x, T.float8_e5m2, round="rz")': "conversions round to the nearest",
+    "T.__ldg(A)": "one element is read",
+}
+
+
+@pytest.mark.parametrize(("expression", "said"), REFUSED.items())
+def test_refusals_help(expression: str, said: str):
+    from tilelang.analysis.check import check_source
+
+    text = f"""
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def k(A):
+    A: T.Tensor((64,), T.float32)
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(64):
+            x = A[i]
+            A[i] = {expression}
+"""
+    (problem,) = check_source("k.py", text, "cuda:sm_90").all_problems()
+    assert said in problem.message

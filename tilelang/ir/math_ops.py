@@ -1,0 +1,47 @@
+"""Scalar functions of the language that TIRX has no operation for: fast approximations, chosen rounding.
+
+Each is a call `tl.<name>` on scalars. GPUs with an instruction print it by their table of intrinsics;
+elsewhere `passes.plain_math` writes it out.
+"""
+
+from __future__ import annotations
+
+# Approximations of float32 functions: the name of the language -> the operation.
+FAST = {
+    "__exp": "tl.fast_exp",
+    "__exp10": "tl.fast_exp10",
+    "__log": "tl.fast_log",
+    "__log2": "tl.fast_log2",
+    "__log10": "tl.fast_log10",
+    "__sin": "tl.fast_sin",
+    "__cos": "tl.fast_cos",
+    "__tan": "tl.fast_tan",
+    "fast_rcp": "tl.fast_rcp",
+}
+# Arithmetic rounded as asked for, `tl.ieee_add_rz` on float32, `tl.ieee_add_rz_f64` on float64, and how many
+# operands it has.
+IEEE = {
+    "ieee_add": 2,
+    "ieee_sub": 2,
+    "ieee_mul": 2,
+    "ieee_fdiv": 2,
+    "ieee_fmaf": 3,
+    "ieee_frcp": 1,
+    "ieee_fsqrt": 1,
+    "ieee_frsqrt": 1,
+}
+# To the nearest, towards zero, up, down.
+ROUNDINGS = ("rn", "rz", "ru", "rd")
+
+
+def ieee_name(function: str, rounding: str, dtype: str) -> str:
+    """The operation: `tl.ieee_add_rz`."""
+    return f"tl.{function}_{rounding}{'_f64' if dtype == 'float64' else ''}"
+
+
+def read_ieee(name: str) -> tuple[str, str, str] | None:
+    """(function, rounding, dtype) of an operation; None for any other name."""
+    bare = name.removeprefix("tl.")
+    dtype = "float64" if bare.endswith("_f64") else "float32"
+    function, _, rounding = bare.removesuffix("_f64").rpartition("_")
+    return (function, rounding, dtype) if function in IEEE and rounding in ROUNDINGS else None
