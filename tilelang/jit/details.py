@@ -25,6 +25,7 @@ from tilelang.facts.reports import KernelReport
 from tilelang.frontend.specialise import Specialisation, trace_static, with_call_sizes
 from tilelang.frontend.static_module import KernelSource, StaticModule
 from tilelang.ir.build import build_prim_func
+from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Do, TileProgram, walk
 from tilelang.ops.operands import dtype_bits
 from tilelang.ops.registry import TILE_OPS
@@ -42,6 +43,7 @@ _LOG = logging.getLogger(__name__)
 # A size that every usual tile and vector divides. A problem that shows both with sizes that are not known and
 # with this one does not come from the sizes.
 _EVEN_SIZE = 4096
+_EVEN_TILE = 128  # of tiles: a block holds several dimensions of that size, and lowers them quickly
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class _Lowered:
 
 
 class _LoweringFailed(Exception):
-    """Lowering has a bug, which is the cause. Told where code is asked for; while typing it is only logged."""
+    """Lowering has a bug, which is the cause. Told where code is asked for, only logged while typing."""
 
 
 def detailed_report(
@@ -125,12 +127,20 @@ def _lower(
         return _Lowered(program, sizes, answer, noted) if answer is not None or noted else None
     open_sizes = [s.name for s in program.symbols if s.kind == "const"]
     if open_sizes:
-        even = tuple((name, _EVEN_SIZE) for name in open_sizes)
+        of_tiles = _names_in_tiles(program)
+        even = tuple((n, _EVEN_TILE if n in of_tiles else _EVEN_SIZE) for n in open_sizes)
         trial = trace_static(module, kernel, specialisation=replace(sized, values=(*sized.values, *even)))
         again = _lower_program(trial, target, module.text)
         sure = {(p.rule, p.span) for p in again} if isinstance(again, list) else set()
         answer = [p if (p.rule, p.span) in sure else replace(p, severity=Severity.HINT) for p in answer]
     return _Lowered(program, sizes, None, (*noted, *(_placed(p, program) for p in answer)))
+
+
+def _names_in_tiles(program: TileProgram) -> set[str]:
+    """Constants that are the extent of a tile."""
+    tiles = [b for b in program.buffers if b.scope != "global"]
+    inside = {v for b in tiles for d in b.shape for v in free_vars(d)}
+    return {s.name for s in program.symbols if s.var in inside}
 
 
 def _at_call(
