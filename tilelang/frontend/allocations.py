@@ -16,7 +16,14 @@ from tilelang.frontend.tensors import new_buffer, read_shape
 from tilelang.ir.tile_program import Alloc
 from tilelang.ir.values import Buffer, Unknown, show
 
-_FALLBACK = {"shared": "shared_tile", "local.fragment": "fragment", "local": "local_tile", "local.var": "var"}
+_REDUCERS = ("sum", "max", "min", "bitand", "bitor", "bitxor")
+_FALLBACK = {
+    "local.reducer": "reducer",
+    "shared": "shared_tile",
+    "local.fragment": "fragment",
+    "local": "local_tile",
+    "local.var": "var",
+}
 
 
 def allocate(run: Run, scope: str, call: Bound) -> Any:
@@ -35,7 +42,19 @@ def allocate(run: Run, scope: str, call: Bound) -> Any:
     if changing is not None:
         what = f"the shape depends on `{changing}`, which changes while the kernel runs; use a size"
         return run.report(BAD_ARGUMENTS, call.span_of("shape"), callee=call.callee, what=what)
-    return _allocated(run, scope, dims, dtype, call)
+    if scope == "global":
+        return new_buffer(run, scope, dims, dtype, call.span, role="workspace", fallback="workspace")
+    if scope != "local.reducer":
+        return _allocated(run, scope, dims, dtype, call)
+    op = call.value("op", "sum")
+    if isinstance(op, Unknown):
+        return run.unknown(op.reason)
+    if op not in _REDUCERS:
+        what = f"`op` is one of {', '.join(map(repr, _REDUCERS))}, not {op!r}"
+        return run.report(BAD_ARGUMENTS, call.span_of("op"), callee=call.callee, what=what)
+    made = _allocated(run, scope, dims, dtype, call)
+    made.reducer = str(op)
+    return made
 
 
 def _changing(run: Run, dim: Any) -> list[str]:

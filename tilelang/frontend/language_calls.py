@@ -12,9 +12,13 @@ from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_LANGUAG
 from tilelang.frontend.allocations import allocate
 from tilelang.frontend.arguments import Argument, Bound, bind_arguments, signature_of
 from tilelang.frontend.atomics import atomic
+from tilelang.frontend.debug_calls import debug_call
 from tilelang.frontend.decorators import decorate_value
+from tilelang.frontend.hints import HINTS
 from tilelang.frontend.intrinsics import choose, condition_guard, convert_value, evaluate
+from tilelang.frontend.layout_calls import layout_call
 from tilelang.frontend.model import Frame
+from tilelang.frontend.reducers import reducer_call
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import scalar
 from tilelang.frontend.tensors import const, dynamic, empty, reshape, strided_tensor, tensor, view
@@ -55,6 +59,12 @@ def call_language(
             return None
         case "frame":
             return _frame(entry, bound)
+        case "debug":
+            return debug_call(run, entry.op, bound)
+        case "reducer":
+            return reducer_call(run, entry.op, bound)
+        case "layout":
+            return layout_call(run, entry.op, bound)
         case "alloc":
             return allocate(run, entry.op, bound)
         case "tensor":
@@ -129,14 +139,15 @@ def _use_swizzle(run: Run, bound: Bound) -> None:
         return
     if not enable:
         return
-    if order not in ("row", "column"):
-        what = f'order is "row" or "column", not {order!r}'
+    if order not in ("row", "column", "mlx"):
+        what = f'order is "row", "column" or "mlx", not {order!r}'
         run.report(BAD_ARGUMENTS, bound.span_of("order"), callee=bound.callee, what=what)
     elif not isinstance(panel, int) or panel <= 0:
         what = "panel_size must be a positive number known at compile time"
         run.report(BAD_ARGUMENTS, bound.span_of("panel_size"), callee=bound.callee, what=what)
     else:
-        run.attrs["tl.block_swizzle"] = f"{order}:{panel}"
+        # "mlx" is Metal's variant of panels of rows; which blocks are neighbours changes no result.
+        run.attrs["tl.block_swizzle"] = f"{'row' if order == 'mlx' else order}:{panel}"
 
 
-_ANNOTATIONS: dict[str, Callable[[Run, Bound], None]] = {"use_swizzle": _use_swizzle}
+_ANNOTATIONS: dict[str, Callable[[Run, Bound], None]] = {"use_swizzle": _use_swizzle, **HINTS}

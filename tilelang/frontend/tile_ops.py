@@ -21,12 +21,13 @@ from tilelang.ir.values import Buffer, Region, Unknown
 from tilelang.language import GemmWarpPolicy
 
 # Parameters that take a tile; all others take numbers or plain objects.
-TILE_PARAMETERS = frozenset({"src", "dst", "A", "B", "C", "buffer", "out"})
+TILE_PARAMETERS = frozenset({"src", "dst", "A", "B", "C", "buffer", "out", "img", "col"})
 
-_FLAGS = frozenset({"transpose_A", "transpose_B", "disable_tma", "clear"})
-_NUMBERS = frozenset({"value", "clear_accum"})
+_FLAGS = frozenset({"transpose_A", "transpose_B", "disable_tma", "clear", "reverse"})
+_NUMBERS = frozenset({"value", "clear_accum", "nhw_step", "c_step", "kernel", "stride", "dilation", "pad"})
 _INTEGERS = frozenset({"dim", "batch", "coalesced_width"})
-_WORDS = {
+_WORDS: dict[str, tuple[str, ...]] = {
+    "reduce_type": ("sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor"),
     "eviction_policy": ("evict_normal", "evict_first", "evict_last"),
     "prefer_instruction": ("tma", "cp_async", "sync"),
 }
@@ -41,7 +42,7 @@ def record_operation(run: Run, op: str, fixed: Mapping[str, Any], call: Bound) -
         value = _operand(run, call, name, argument)
         if isinstance(value, Unknown):
             run.complete = False
-        operands[name] = Operand(value, argument.span)
+        operands["kind" if name == "reduce_type" else name] = Operand(value, argument.span)
     operands |= {name: Operand(value, call.callee_span) for name, value in fixed.items()}
     if run.launch is None:
         run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what="stands outside `with T.Kernel(...)`")
@@ -53,7 +54,7 @@ def _operand(run: Run, call: Bound, name: str, argument: Argument) -> Any:
     value = argument.value
     if isinstance(value, Late):
         value = value.region
-    if name in TILE_PARAMETERS:
+    if name in TILE_PARAMETERS and (value is not None or name != "dst"):
         return _tile(run, call, name, value, argument)
     if isinstance(value, Buffer | Region):
         value = scalar(run, value, argument.span)

@@ -35,6 +35,8 @@ from tilelang.ir.tile_program import (
 LOOP_KIND = "tl.kind"  # annotation: Parallel, Pipelined, serial, unroll, vectorized
 # Attribute of the function: indices of the parameters that the runtime allocates and returns.
 OUTPUTS = "tl.outputs"
+# Attribute of the function: how many of the last parameters the runtime allocates and keeps to itself.
+WORKSPACES = "tl.workspaces"
 _TVM_KIND = {
     "Parallel": X.ForKind.PARALLEL,
     "vectorized": X.ForKind.VECTORIZED,
@@ -52,10 +54,13 @@ def build_prim_func(program: TileProgram, build_op: Mapping[str, BuildOp]) -> X.
     if not program.complete:
         raise ValueError(f"{program.name} has parts that are not known")
     params = [p.buffer.var if p.buffer is not None else p.scalar for p in program.params]
+    workspaces = [b.var for b in program.buffers if b.role == "workspace"]
+    params += workspaces
     body = _Builder(build_op).block(program.body)
     func = X.PrimFunc(params, body, span=to_tvm(program.span))
     outputs = list(program.outputs)
-    return func.with_attrs({"global_symbol": program.name, OUTPUTS: outputs, **program.attrs})
+    attrs = {"global_symbol": program.name, OUTPUTS: outputs, **program.attrs}
+    return func.with_attrs(attrs | {WORKSPACES: len(workspaces)} if workspaces else attrs)
 
 
 class _Builder:

@@ -21,8 +21,14 @@ COPY = "tl.copy"
 GEMM = "tl.gemm"
 FILL = "tl.fill"
 REDUCE = "tl.reduce"
+SCAN = "tl.scan"
 ATOMIC = "tl.atomic"  # (address of an element, values): an expression, the old value
 ATOMIC_TILE = "tl.atomic_tile"
+# (format, numbers...): printed by every thread that comes here, or by the first thread of the block
+PRINT = "tl.print_value"
+PRINT_ONCE = "tl.print_once"
+CHECK = "tl.check"  # (condition, text): the kernel stops where it does not hold
+ASSUME = "tl.assume"  # (condition): the author says that it holds from here on
 # Barrier among all threads of a block, and the asynchronous-copy group marks that pipelining places.
 SYNC = "tl.sync"
 ASYNC_COMMIT = "tl.async_commit"

@@ -18,12 +18,13 @@ from tvm import tirx as X
 
 from tilelang.diagnostics.span import Span
 
-Scope = Literal["global", "shared", "local.fragment", "local", "local.var"]
+Scope = Literal["global", "shared", "local.fragment", "local.reducer", "local", "local.var"]
 
 SCOPE_NAMES: dict[str, str] = {
     "global": "global",
     "shared": "shared",
     "local.fragment": "fragment",
+    "local.reducer": "reducer",
     "local": "local",
     "local.var": "var",
 }
@@ -58,9 +59,10 @@ class Buffer:
     span: Span
     name_span: Span
     strides: tuple[Dim, ...] | None = None
-    role: Literal["parameter", "output"] | None = None
+    role: Literal["parameter", "output", "workspace"] | None = None  # workspace: of T.alloc_global
     view_of: Buffer | None = None
     init: Value = None  # of a `local.var`: the start value, None for zero
+    reducer: str | None = None  # of a `local.reducer`: what iterations do with it, "sum", "max", ...
     _var: ir.Var | None = field(default=None, repr=False)
 
     @property

@@ -16,7 +16,7 @@ from tilelang.arch.target import Target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.render import to_text
-from tilelang.ir.build import OUTPUTS, build_prim_func
+from tilelang.ir.build import OUTPUTS, WORKSPACES, build_prim_func
 from tilelang.ir.tile_program import TileProgram
 from tilelang.jit import cache
 from tilelang.jit.kernel import JITKernel
@@ -113,7 +113,7 @@ def with_outputs(func: X.PrimFunc, out_idx: tuple[int, ...] | None) -> X.PrimFun
     """
     if out_idx is None:
         return func
-    count = len(func.params)
+    count = len(func.params) - (int(func.attrs[WORKSPACES]) if WORKSPACES in func.attrs else 0)
     outputs = []
     for index in out_idx:
         if not -count <= index < count:

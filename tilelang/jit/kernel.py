@@ -47,7 +47,8 @@ class JITKernel:
     @property
     def params(self) -> tuple[Any, ...]:
         """All parameters in call order, outputs included: `TensorParam` and `ScalarParam` records."""
-        return self.artifact.plan.params
+        plan = self.artifact.plan
+        return plan.params[: len(plan.params) - plan.hidden]
 
     @property
     def out_idx(self) -> list[int]:

@@ -6,11 +6,16 @@ what a name is (`names.py`); nothing in this package lowers anything.
 
 from tilelang.language.allocate import (
     alloc_fragment,
+    alloc_global,
     alloc_local,
     alloc_shared,
     alloc_var,
 )
 from tilelang.language.annotations import (
+    annotate_l2_hit_ratio,
+    annotate_restrict_buffers,
+    annotate_safe_value,
+    assume,
     use_swizzle,
 )
 from tilelang.language.atomics import (
@@ -23,9 +28,11 @@ from tilelang.language.atomics import (
     atomic_or,
     atomic_store,
 )
-from tilelang.language.dtypes import (
-    DType as dtype,
+from tilelang.language.debug import (
+    device_assert,
+    print,
 )
+from tilelang.language.dtypes import DType as dtype
 from tilelang.language.dtypes import (
     bfloat16,
     double,
@@ -59,14 +66,13 @@ from tilelang.language.dtypes import (
     uint32,
     uint64,
 )
-from tilelang.language.dtypes import (
-    bool_ as bool,
-)
-from tilelang.language.dtypes import (
-    float_ as float,
-)
-from tilelang.language.dtypes import (
-    int_ as int,
+from tilelang.language.dtypes import bool_ as bool
+from tilelang.language.dtypes import float_ as float
+from tilelang.language.dtypes import int_ as int
+from tilelang.language.elementwise import (
+    c2d_im2col,
+    im2col,
+    transpose,
 )
 from tilelang.language.functions import (
     FragmentBuffer,
@@ -81,6 +87,18 @@ from tilelang.language.functions import (
 from tilelang.language.launch import (
     Kernel,
     get_thread_binding,
+)
+from tilelang.language.layouts import (
+    Fragment,
+    Layout,
+    annotate_layout,
+    make_full_bank_swizzled_layout,
+    make_half_bank_swizzled_layout,
+    make_linear_layout,
+    make_quarter_bank_swizzled_layout,
+    make_swizzled_layout,
+    make_volta_swizzled_layout,
+    make_wgmma_swizzled_layout,
 )
 from tilelang.language.loops import (
     Parallel,
@@ -179,6 +197,20 @@ from tilelang.language.math import (
     trunc,
     truncdiv,
     truncmod,
+)
+from tilelang.language.reduce import (
+    all_of,
+    alloc_reducer,
+    any_of,
+    cummax,
+    cumsum,
+    finalize_reducer,
+    reduce,
+    reduce_bitand,
+    reduce_bitor,
+    reduce_bitxor,
+    reducer_init,
+    reducer_update,
 )
 from tilelang.language.schedule import (
     BaseTileScheduler,
@@ -396,9 +428,11 @@ from tilelang.language.vector_dtypes import (
 
 __all__ = [
     "BaseTileScheduler",
+    "Fragment",
     "FragmentBuffer",
     "GemmWarpPolicy",
     "Kernel",
+    "Layout",
     "LocalBuffer",
     "OutsideKernelError",
     "Parallel",
@@ -429,14 +463,23 @@ __all__ = [
     "acosh",
     "activemask",
     "align_up",
+    "all_of",
     "all_sync",
     "alloc_fragment",
+    "alloc_global",
     "alloc_local",
+    "alloc_reducer",
     "alloc_shared",
     "alloc_var",
+    "annotate_l2_hit_ratio",
+    "annotate_layout",
+    "annotate_restrict_buffers",
+    "annotate_safe_value",
+    "any_of",
     "any_sync",
     "asin",
     "asinh",
+    "assume",
     "atan",
     "atan2",
     "atanh",
@@ -462,6 +505,7 @@ __all__ = [
     "bitwise_or",
     "bitwise_xor",
     "bool",
+    "c2d_im2col",
     "cast",
     "cdiv",
     "ceil",
@@ -474,6 +518,9 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "cummax",
+    "cumsum",
+    "device_assert",
     "double",
     "dp4a",
     "dtype",
@@ -486,6 +533,7 @@ __all__ = [
     "fabs",
     "fast_rcp",
     "fill",
+    "finalize_reducer",
     "float",
     "float4_e2m1fn",
     "float4_e2m1fnx2",
@@ -615,6 +663,7 @@ __all__ = [
     "ieee_mul",
     "ieee_sub",
     "if_then_else",
+    "im2col",
     "infinity",
     "inline",
     "int",
@@ -659,6 +708,13 @@ __all__ = [
     "long",
     "loop_break",
     "macro",
+    "make_full_bank_swizzled_layout",
+    "make_half_bank_swizzled_layout",
+    "make_linear_layout",
+    "make_quarter_bank_swizzled_layout",
+    "make_swizzled_layout",
+    "make_volta_swizzled_layout",
+    "make_wgmma_swizzled_layout",
     "match_all_sync",
     "match_any_sync",
     "max",
@@ -672,11 +728,18 @@ __all__ = [
     "popcount",
     "pow",
     "prim_func",
+    "print",
+    "reduce",
     "reduce_absmax",
     "reduce_abssum",
+    "reduce_bitand",
+    "reduce_bitor",
+    "reduce_bitxor",
     "reduce_max",
     "reduce_min",
     "reduce_sum",
+    "reducer_init",
+    "reducer_update",
     "reinterpret",
     "reshape",
     "round",
@@ -704,6 +767,7 @@ __all__ = [
     "tan",
     "tanh",
     "tfloat32",
+    "transpose",
     "trunc",
     "truncdiv",
     "truncmod",

@@ -39,3 +39,11 @@ def alloc_var(dtype: DTypeLike, *args: Any, scope: str = "local.var", init: Any 
     scope)`. Zero if no initial value is given.
     """
     raise OutsideKernelError("alloc_var")
+
+
+def alloc_global(shape: Any, dtype: DTypeLike, scope: str = "global") -> Tile:
+    """A workspace in global memory, the same for all blocks; every call of the kernel has its own.
+
+    Contents are undefined until written. It is no argument of the kernel and is not returned.
+    """
+    raise OutsideKernelError("alloc_global")

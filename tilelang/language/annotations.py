@@ -1,14 +1,39 @@
-"""Requests to the compiler that change speed and never the result."""
+"""What the author tells the compiler: requests that change speed only, and facts about tensors and sizes."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from tilelang.language.values import OutsideKernelError
 
 
-def use_swizzle(panel_size: int, order: Literal["row", "column"] = "row", enable: bool = True) -> None:
+def use_swizzle(panel_size: int, order: Literal["row", "column", "mlx"] = "row", enable: bool = True) -> None:
     """Visit the blocks of the grid in panels of `panel_size` rows (or columns), so that neighbours share
     the L2 cache.
     """
     raise OutsideKernelError("use_swizzle")
+
+
+def annotate_safe_value(safe_value_map: Mapping[Any, Any]) -> None:
+    """What reads outside of a global tensor give instead of 0: `T.annotate_safe_value({A: -1.0})`."""
+    raise OutsideKernelError("annotate_safe_value")
+
+
+def annotate_l2_hit_ratio(l2_hit_ratio_map: Mapping[Any, float]) -> None:
+    """How much of a global tensor should stay in the L2 cache, from 0 to 1: a hint, checked and not used."""
+    raise OutsideKernelError("annotate_l2_hit_ratio")
+
+
+def annotate_restrict_buffers(*buffers: Any) -> None:
+    """Tensors that may share memory with other arguments: their pointers are declared without `restrict`."""
+    raise OutsideKernelError("annotate_restrict_buffers")
+
+
+def assume(cond: Any = None) -> None:
+    """Say that `cond` holds from here on: guards and narrow accesses that it makes needless are left out.
+
+    `T.assume(N % 8 == 0)`, `T.assume(index < M)`. Nothing checks it: where it does not hold, anything may
+    happen.
+    """
+    raise OutsideKernelError("assume")

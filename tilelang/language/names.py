@@ -17,7 +17,18 @@ from tilelang.language.dtypes import DTYPE_ALIASES
 from tilelang.language.vector_dtypes import VECTOR_NAMES
 
 EntryKind = Literal[
-    "tile_op", "frame", "alloc", "tensor", "expr", "dtype", "annotation", "thread", "meta"
+    "tile_op",
+    "frame",
+    "alloc",
+    "tensor",
+    "layout",
+    "reducer",
+    "debug",
+    "expr",
+    "dtype",
+    "annotation",
+    "thread",
+    "meta",
 ]
 
 
@@ -62,6 +73,15 @@ _TILE_OPS = {
     "reduce_min": _reduce("min", "nan_propagate"),
     "reduce_abssum": _reduce("abssum"),
     "reduce_absmax": _reduce("absmax", "nan_propagate"),
+    "reduce": Entry("tile_op", "reduce", unsupported=frozenset({"annotations"})),
+    "reduce_bitand": _reduce("bitand"),
+    "reduce_bitor": _reduce("bitor"),
+    "reduce_bitxor": _reduce("bitxor"),
+    "cumsum": Entry("tile_op", "scan", {"kind": "sum"}, frozenset({"annotations"})),
+    "cummax": Entry("tile_op", "scan", {"kind": "max"}, frozenset({"annotations"})),
+    "transpose": Entry("tile_op", "transpose", unsupported=frozenset({"annotations"})),
+    "im2col": Entry("tile_op", "im2col", unsupported=frozenset({"annotations"})),
+    "c2d_im2col": Entry("tile_op", "im2col", unsupported=frozenset({"annotations"})),
     "atomic_add": _atomic("add"),
     "atomic_max": _atomic("max"),
     "atomic_min": _atomic("min"),
@@ -90,12 +110,23 @@ _ALLOCATIONS = {
     "alloc_shared": Entry("alloc", "shared"),
     "alloc_fragment": Entry("alloc", "local.fragment"),
     "alloc_local": Entry("alloc", "local"),
+    "alloc_global": Entry("alloc", "global"),
+    "alloc_reducer": Entry("alloc", "local.reducer"),
     "alloc_var": Entry("alloc", "local.var"),
 }
 
 _TENSORS = _entries("tensor", "Tensor StridedTensor dynamic const empty reshape view") | {
     "symbolic": Entry("tensor", "dynamic"),
 }
+
+_REDUCERS = _entries("reducer", "reducer_init reducer_update finalize_reducer any_of all_of")
+
+_LAYOUTS = _entries(
+    "layout",
+    "Layout Fragment annotate_layout make_swizzled_layout make_wgmma_swizzled_layout make_linear_layout "
+    "make_volta_swizzled_layout make_full_bank_swizzled_layout make_half_bank_swizzled_layout "
+    "make_quarter_bank_swizzled_layout",
+)
 
 _EXPRESSIONS = _entries(
     "expr",
@@ -138,6 +169,13 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
         **_FRAMES,
         **_ALLOCATIONS,
         **_TENSORS,
+        **_LAYOUTS,
+        **_REDUCERS,
+        **_entries("debug", "print device_assert"),
+        **_entries(
+            "annotation",
+            "annotate_safe_value annotate_l2_hit_ratio annotate_restrict_buffers assume",
+        ),
         **_EXPRESSIONS,
         **_DTYPES,
         "use_swizzle": Entry("annotation", "use_swizzle"),

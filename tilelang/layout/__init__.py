@@ -1,3 +1,27 @@
 """Layouts: where the elements of a tile live, in shared memory (`shared`) and over threads and registers
-(`fragment`).
+(`fragment`). The names that kernels import from here are declarations of the language.
 """
+
+from tilelang.language.layouts import (
+    Fragment,
+    Layout,
+    make_full_bank_swizzled_layout,
+    make_half_bank_swizzled_layout,
+    make_linear_layout,
+    make_quarter_bank_swizzled_layout,
+    make_swizzled_layout,
+    make_volta_swizzled_layout,
+    make_wgmma_swizzled_layout,
+)
+
+__all__ = [
+    "Fragment",
+    "Layout",
+    "make_full_bank_swizzled_layout",
+    "make_half_bank_swizzled_layout",
+    "make_linear_layout",
+    "make_quarter_bank_swizzled_layout",
+    "make_swizzled_layout",
+    "make_volta_swizzled_layout",
+    "make_wgmma_swizzled_layout",
+]

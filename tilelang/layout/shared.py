@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tilelang.layout.formula import evaluate_formula
 from tilelang.layout.fragment import row_major
 
 CHUNK_BYTES = 16
@@ -26,20 +27,27 @@ class SharedLayout:
     """The layout of a buffer of `shape` with elements of `bits`.
 
     `kind` linear: row-major. padded: rows of the last dimension are `row_pitch` elements apart. swizzle: the
-    last two dimensions swizzled with atoms of `swizzle_bytes`; leading dimensions follow each other.
+    last two dimensions swizzled with atoms of `swizzle_bytes`; leading dimensions follow each other. formula:
+    the author's, of the last `inner` dimensions, into `size` places; `chunk` neighbours lie side by side.
     """
 
     shape: tuple[int, ...]
     bits: int
-    kind: Literal["linear", "padded", "swizzle"] = "linear"
+    kind: Literal["linear", "padded", "swizzle", "formula"] = "linear"
     row_pitch: int = 0
     swizzle_bytes: int = 0
+    formula: str = ""
+    inner: int = 0
+    size: int = 0
+    chunk: int = 1
 
     @property
     def elements(self) -> int:
         """Elements of storage, padding included."""
         if self.kind == "padded":
             return math.prod(self.shape[:-1]) * self.row_pitch
+        if self.kind == "formula":
+            return math.prod(self.shape[: len(self.shape) - self.inner]) * self.size
         return math.prod(self.shape)
 
     @property
@@ -56,12 +64,14 @@ class SharedLayout:
         """Consecutive elements of the last dimension, counted from a multiple of this, that are contiguous in
         memory.
         """
+        if self.kind == "formula":
+            return self.chunk
         return CHUNK_BYTES * 8 // self.bits if self.kind == "swizzle" else self.shape[-1]
 
     @property
     def row_step(self) -> int:
         """Every element's offset is its column's plus a multiple of this: the alignment that rows keep."""
-        if self.kind == "swizzle":
+        if self.kind in ("swizzle", "formula"):
             return self.run
         return self.row_pitch if self.kind == "padded" else self.shape[-1]
 
@@ -71,6 +81,10 @@ class SharedLayout:
             return row_major(indices, self.shape)
         if self.kind == "padded":
             return row_major(indices, (*self.shape[:-1], self.row_pitch))
+        if self.kind == "formula":
+            lead = len(self.shape) - self.inner
+            place = evaluate_formula(self.formula, indices[lead:])
+            return place if not lead else row_major(indices[:lead], self.shape[:lead]) * self.size + place
         rows = self.shape[-2]
         row, column = indices[-2], indices[-1]
         run = self.run
@@ -92,6 +106,8 @@ class SharedLayout:
             return "row-major"
         if self.kind == "padded":
             return f"rows padded from {self.shape[-1]} to {self.row_pitch} elements"
+        if self.kind == "formula":
+            return "as annotated"
         return f"{self.swizzle_bytes}-byte swizzle"
 
 

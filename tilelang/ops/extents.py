@@ -18,7 +18,7 @@ from typing import Literal
 from tilelang.ir.prove import Prover
 from tilelang.ir.values import Region, Unknown, Value, as_int
 
-LEVEL = {"global": 0, "shared": 1, "local.fragment": 2, "local": 2, "local.var": 2}
+LEVEL = {"global": 0, "shared": 1, "local.fragment": 2, "local.reducer": 2, "local": 2, "local.var": 2}
 
 
 @dataclass(frozen=True)

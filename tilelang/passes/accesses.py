@@ -83,11 +83,11 @@ def _call(call: Any) -> Iterator[Access]:
         return
     name = str(call.op.name)
     args = list(call.args)
-    written = {tile_ops.COPY: 1, tile_ops.FILL: 0, tile_ops.REDUCE: 1, tile_ops.GEMM: 2}.get(name)
+    written = {tile_ops.COPY: 1, tile_ops.FILL: 0, tile_ops.REDUCE: 1, tile_ops.SCAN: 1, tile_ops.GEMM: 2}.get(name)
     kind = str(call.attrs["kind"]) if name == tile_ops.ATOMIC else ""
     if written is None and name.startswith("tl.") and kind != "load":
         written = 0
-    only_written = name in (tile_ops.COPY, tile_ops.FILL) or (
+    only_written = name in (tile_ops.COPY, tile_ops.FILL, tile_ops.SCAN) or (
         (name == tile_ops.REDUCE and bool(call.attrs["clear"])) or kind == "store"
     )
     for k, arg in enumerate(args):

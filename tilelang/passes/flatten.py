@@ -17,6 +17,7 @@ from tvm import ir, sym
 from tvm import tirx as X
 
 from tilelang.ir.simplify import simplify
+from tilelang.layout.formula import evaluate_formula
 from tilelang.layout.shared import SharedLayout
 from tilelang.passes.plan_shared import layout_of
 from tilelang.passes.walk import constant, index, map_operands, remake
@@ -36,7 +37,8 @@ class Flat:
 
 def flatten(func: X.PrimFunc, shared: Mapping[int, SharedLayout], sizes: Sequence[ir.Var]) -> Flat:
     """Apply the pass. `sizes`: variables in the parameters' shapes, which become parameters."""
-    work = _Flatten(shared)
+    scalars = [p for p in func.params if not X.is_buffer_var(p)]
+    work = _Flatten(shared, {str(v.name): v for v in (*sizes, *scalars)})
     params = [work.flat(p) if X.is_buffer_var(p) else p for p in func.params]
     body = work.statement(func.body)
     attrs = {str(k): func.attrs[k] for k in func.attrs.keys()}  # noqa: SIM118 (a DictAttrs, no dict)
@@ -45,8 +47,9 @@ def flatten(func: X.PrimFunc, shared: Mapping[int, SharedLayout], sizes: Sequenc
 
 
 class _Flatten:
-    def __init__(self, shared: Mapping[int, SharedLayout]) -> None:
+    def __init__(self, shared: Mapping[int, SharedLayout], sizes: Mapping[str, Any]) -> None:
         self._shared = shared
+        self._sizes = sizes
         self.buffers: dict[int, ir.Var] = {}
         self._kept: list[ir.Var] = []  # old buffers, so that their handles stay theirs
         self._analyzer = sym.Analyzer()
@@ -85,6 +88,9 @@ class _Flatten:
     def _scalar_offset(self, buffer: ir.Var, indices: list[Any]) -> Any:
         if buffer.scope().startswith("shared"):
             return layout_of(buffer, self._shared).offset(indices)
+        stored = self._shared.get(buffer.__chandle__())
+        if stored is not None:  # a global tensor in the order that its author annotated
+            return evaluate_formula(stored.formula, indices, self._sizes)
         strides = list(buffer.strides) or _row_strides(buffer.shape)
         if _is_large(buffer.shape, strides):
             # The product of two constants would wrap in int32.

@@ -8,7 +8,8 @@ Not: shared memory and registers, whose bounds are the author's contract; tile o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,8 @@ from tilelang.ir.simplify import simplify
 from tilelang.ops.atomic import Atomic
 from tilelang.passes.walk import constant, index, map_operands, remake
 
+SAFE_VALUES = "tl.safe_values"  # attribute of the function: JSON, tensor name -> number
+_SAYING = (tile_ops.PRINT, tile_ops.PRINT_ONCE, tile_ops.CHECK)
 _POSITIVE = sym.ConstIntBound(1, sym.ConstIntBound.POS_INF)
 
 
@@ -31,7 +34,14 @@ def guard_bounds(func: X.PrimFunc) -> X.PrimFunc:
     analyzer = sym.Analyzer()
     for size in _sizes(func):
         analyzer.update(size, _POSITIVE)
-    return func.with_body(_Guards(analyzer).statement(func.body))
+    return func.with_body(_Guards(analyzer, safe_values(func)).statement(func.body))
+
+
+def safe_values(func: X.PrimFunc) -> Mapping[str, float]:
+    """What T.annotate_safe_value says, by the name of the tensor."""
+    if not func.attrs or SAFE_VALUES not in func.attrs:
+        return {}
+    return json.loads(str(func.attrs[SAFE_VALUES]))
 
 
 def missing_bounds(buffer: ir.Var, indices: Sequence[Any], analyzer: sym.Analyzer) -> list[Any]:
@@ -60,8 +70,9 @@ def _sizes(func: X.PrimFunc) -> Iterator[ir.Var]:
 class _Guards:
     """Walks the function with what is known at each place."""
 
-    def __init__(self, analyzer: sym.Analyzer) -> None:
+    def __init__(self, analyzer: sym.Analyzer, safe: Mapping[str, float]) -> None:
         self._analyzer = analyzer
+        self._safe = safe  # what reads outside of a tensor give, by its name; 0 for the others
 
     def statement(self, stmt: Any) -> Any:
         if isinstance(stmt, X.AttrStmt) and stmt.attr_key == "thread_extent":
@@ -76,6 +87,10 @@ class _Guards:
             return self._if(stmt)
         if isinstance(stmt, X.BufferStore):
             return self._store(stmt)
+        if isinstance(stmt, X.SeqStmt):
+            return self._sequence(stmt)
+        if isinstance(stmt, X.Evaluate) and any(tile_ops.is_call(stmt.value, n) for n in _SAYING):
+            return X.Evaluate(map_operands(stmt.value, self._guarded), stmt.span)
         if isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.ATOMIC):
             call, missing = self._atomic(stmt.value)
             new = X.Evaluate(call, stmt.span)
@@ -92,6 +107,16 @@ class _Guards:
             condition = self._guarded(stmt.condition)
             return X.While(condition, self.statement(stmt.body), stmt.span)
         return remake(stmt, self.statement)
+
+    def _sequence(self, stmt: X.SeqStmt) -> Any:
+        """Statements in order; what the author assumes holds for those after it."""
+        with ExitStack() as inside:
+            parts = []
+            for part in stmt.seq:
+                if isinstance(part, X.Evaluate) and tile_ops.is_call(part.value, tile_ops.ASSUME):
+                    self._assume(inside, part.value.args[0])
+                parts.append(self.statement(part))
+            return X.SeqStmt(parts, stmt.span)
 
     def _if(self, stmt: X.IfThenElse) -> Any:
         condition = self._guarded(stmt.condition)
@@ -157,7 +182,8 @@ class _Guards:
         missing = missing_bounds(load.source, indices, self._analyzer)
         if not missing:
             return load
-        return X.if_then_else(conjunction(missing), load, X.const(0, str(load.source.dtype)))
+        outside = X.const(self._safe.get(str(load.source.name), 0), str(load.source.dtype))
+        return X.if_then_else(conjunction(missing), load, outside)
 
     def _choice(self, expr: ir.Call) -> Any:
         condition, yes, no = expr.args

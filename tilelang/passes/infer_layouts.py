@@ -27,6 +27,7 @@ from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules import layout as rules
 from tilelang.ir import tile_ops
 from tilelang.ir.spans import from_tvm, place_of
+from tilelang.layout.annotated import Annotation, annotations_of
 from tilelang.layout.fragment import (
     Fragment,
     partition,
@@ -52,7 +53,7 @@ from tilelang.passes.loop_layouts import (
     spread,
 )
 from tilelang.passes.parallel_loop import ParallelLoop, VectorWidths, in_memory, parallel_loop
-from tilelang.passes.walk import FRAGMENT, bits_of, children, constant, loop_kind, shape_of
+from tilelang.passes.walk import FRAGMENT, assume, bits_of, children, constant, loop_kind, shape_of
 
 _GEMM = "T.gemm"  # how messages about what a gemm pins begin
 
@@ -126,6 +127,15 @@ class _Inference:
         self._reductions: list[tuple[Any, Reduce, dict[int, int]]] = []
         self._gemms: list[Gemm] = []
         self._analyzer = sym.Analyzer()
+        self._annotations = annotations_of(func)
+        self._assumed: list[Any] = []
+        self._fixed: set[int] = set()  # shared buffers whose layout the author has decided
+        for param in filter(X.is_buffer_var, func.params):
+            annotated = self._annotations.get(str(param.name))
+            if annotated is not None and annotated.kind == "formula":
+                stored = annotated.stored(len(param.shape), bits_of(str(param.dtype)))
+                self._shared[param.__chandle__()] = stored
+                self._buffers[param.__chandle__()] = param
 
     def run(self) -> LayoutMap:
         self._collect(self._func.body, {})
@@ -172,6 +182,9 @@ class _Inference:
             low, count = constant(stmt.min), constant(stmt.extent)
             if low is not None and count is not None:
                 outer = outer | {stmt.loop_var.__chandle__(): low + count}
+        elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.ASSUME):
+            self._assumed.append(assume(self._analyzer, stmt.value))
+            return
         elif isinstance(stmt, X.AttrStmt) and stmt.attr_key == "thread_extent":
             self._analyzer.bind(stmt.node.var, ir.Range.from_min_extent(0, stmt.value), True)
         elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.GEMM):
@@ -192,12 +205,36 @@ class _Inference:
             self._buffers[handle] = buffer
         if buffer.scope().startswith("shared"):
             self._shared[handle] = linear(shape_of(buffer), bits_of(str(buffer.dtype)))
+        annotated = self._annotations.get(str(buffer.name))
+        if annotated is None:
+            return
+        if annotated.kind == "fragment":
+            self._annotated_fragment(buffer, annotated)
+        elif buffer.scope().startswith("shared"):
+            self._shared[handle] = annotated.shared(shape_of(buffer), bits_of(str(buffer.dtype)))
+            if annotated.kind != "auto":  # else what a gemm needs is better still
+                self._fixed.add(handle)
+
+    def _annotated_fragment(self, buffer: ir.Var, annotated: Annotation) -> None:
+        span = self._func.span
+        fragment = annotated.fragment(self._threads)
+        if fragment is None:
+            problem = rules.FRAGMENT_ANNOTATION.at(
+                place_of(span), buffer=str(buffer.name), threads=self._threads
+            )
+            raise KernelError([problem])
+        self._pin(buffer.__chandle__(), fragment, "T.annotate_layout", span)
 
     # Strict
 
     def _strict(self) -> None:
         views = storages(self._func.body)
         viewed = {*views, *views.values()}  # one memory under two shapes: only row-major is the same for both
+        for handle in viewed & set(self._shared):
+            buffer = self._buffers[handle]
+            if not buffer.scope().startswith("shared"):
+                continue
+            self._shared[handle] = linear(shape_of(buffer), bits_of(str(buffer.dtype)))
         for gemm in self._gemms:
             imposed = self._gemm_rule(gemm, self._threads)
             roles = {o.source.__chandle__(): r for o, r in ((gemm.b, "B"), (gemm.a, "A"))}
@@ -205,7 +242,7 @@ class _Inference:
                 role = f"operand {roles[handle]}" if handle in roles else "accumulator"
                 self._pin(handle, fragment, f"{_GEMM} (its {role}, policy {gemm.policy})", gemm.span)
             for handle, layout in imposed.shared.items():
-                if handle not in viewed and self._shared[handle].kind == "linear":
+                if handle not in viewed and handle not in self._fixed:
                     self._shared[handle] = layout
         for handle, stmt in self._loose.items():
             buffer = self._buffers[handle]

@@ -119,10 +119,9 @@ class VectorWidths:
 
     def _steps(self, buffer: ir.Var, width: int) -> list[Any] | None:
         """Strides of all dimensions but the last, in elements; None where the last is not contiguous."""
-        if buffer.scope().startswith("shared"):
-            layout = self._shared.get(buffer.__chandle__())
-            if layout is not None:
-                return [layout.row_step] * (len(layout.shape) - 1) if layout.run % width == 0 else None
+        layout = self._shared.get(buffer.__chandle__())
+        if layout is not None:  # shared, or global and stored as annotated
+            return [layout.row_step] * (len(layout.shape) - 1) if layout.run % width == 0 else None
         if buffer.strides:
             return list(buffer.strides[:-1]) if constant(buffer.strides[-1]) == 1 else None
         steps: list[Any] = []

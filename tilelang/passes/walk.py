@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tvm_ffi
-from tvm import ir
+from tvm import ir, sym
 from tvm import tirx as X
 
 from tilelang.ir.build import LOOP_KIND
@@ -207,3 +207,15 @@ def map_operands(expr: Any, rewrite: Rewrite) -> Any:
         a, b = rewrite(expr.a), rewrite(expr.b)
         return expr if a.same_as(expr.a) and b.same_as(expr.b) else kind(a, b, expr.span)
     return expr
+
+
+def assume(analyzer: sym.Analyzer, call: Any) -> Any:
+    """Let `analyzer` know what a `tl.assume` call says about numbers that do not change, as long as the
+    result is kept.
+    """
+    condition = call.args[0]
+    if loads(condition):
+        return None
+    scope = analyzer.constraint_scope(condition)
+    scope.__enter__()
+    return scope

@@ -135,7 +135,7 @@ class Profiler:
 
     def _result_names(self) -> list[str]:
         plan = self.kernel.artifact.plan
-        chosen = plan.outputs or range(len(plan.params))
+        chosen = plan.outputs or range(len(plan.params) - plan.hidden)
         return [plan.params[i].name for i in chosen if not isinstance(plan.params[i], ScalarParam)]
 
 

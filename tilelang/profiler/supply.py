@@ -47,7 +47,7 @@ def inputs_for(
         )
     device = {"cuda": "cuda", "hip": "cuda", "metal": "mps", "cpu": "cpu"}[plan.kind]
     generator = torch.Generator().manual_seed(seed)
-    inputs = (p for i, p in enumerate(plan.params) if i not in plan.outputs)
+    inputs = (p for i, p in enumerate(plan.params) if i not in plan.allocated)
     return [input_for(p, supply, sizes, generator, device) for p in inputs]
 
 

@@ -72,8 +72,8 @@ class Binder:
 
     def __init__(self, plan: LaunchPlan) -> None:
         self.plan = plan
-        self.inputs = tuple(p for i, p in enumerate(plan.params) if i not in plan.outputs)
-        self._results = tuple(plan.params[i] for i in plan.outputs)
+        self.inputs = tuple(p for i, p in enumerate(plan.params) if i not in plan.allocated)
+        self._results = tuple(plan.params[i] for i in plan.allocated)
         self._grid = tuple(compile_size(g) for g in plan.grid)
         self._workspace = tuple(compile_size(w) for w in plan.workspace)
 
@@ -84,7 +84,7 @@ class Binder:
         """
         if len(args) != len(self.inputs):
             names = ", ".join(p.name for p in self.inputs)
-            outputs = ", ".join(p.name for p in self._results)
+            outputs = ", ".join(self.plan.params[i].name for i in self.plan.outputs)
             note = f"; {outputs} is allocated and returned" if outputs else ""
             raise ArgumentError(
                 f"{self.plan.entry} takes {len(self.inputs)} arguments ({names}), got {len(args)}{note}"

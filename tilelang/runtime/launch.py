@@ -100,7 +100,7 @@ class LoadedKernel:
 
     def _check_nothing_to_write(self, bound: BoundCall) -> None:
         """Without blocks the outputs stay as they are allocated, which only empty ones may."""
-        for index, (_, shape) in zip(self.plan.outputs, bound.outputs, strict=True):
+        for index, (_, shape) in zip(self.plan.outputs, bound.outputs, strict=False):
             if math.prod(shape):
                 grid = ", ".join(map(str, bound.grid))
                 raise ArgumentError(
@@ -111,7 +111,7 @@ class LoadedKernel:
 
 def _order(plan: LaunchPlan) -> list[tuple[bool, int]]:
     """For each parameter whether it is an output, and its number among the outputs or the inputs."""
-    outputs = list(plan.outputs)
+    outputs = list(plan.allocated)
     inputs = [i for i in range(len(plan.params)) if i not in outputs]
     return [(i in outputs, (outputs if i in outputs else inputs).index(i)) for i in range(len(plan.params))]
 

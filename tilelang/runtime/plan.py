@@ -58,10 +58,17 @@ class LaunchPlan:
     arguments: tuple[str, ...]
     kind: Literal["cuda", "hip", "metal", "cpu"] = "cuda"
     workspace: tuple[SizeExpr, ...] = ()
+    hidden: int = 0  # how many of the last params are workspaces: allocated by the runtime, not returned
     serial_blocks: bool = False  # on the CPU: blocks update elements that others update too, so one at a time
     cooperative: bool = False  # all blocks must be on the device at once: they wait for each other
     following: tuple[LaunchPlan, ...] = ()  # launches after this one, on the same params
     version: int = PLAN_VERSION
+
+    @property
+    def allocated(self) -> tuple[int, ...]:
+        """Params that the runtime allocates: the outputs, then the workspaces."""
+        count = len(self.params)
+        return (*self.outputs, *range(count - self.hidden, count))
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

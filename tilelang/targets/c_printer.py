@@ -28,6 +28,8 @@ from tilelang.targets.launch_plan import free_sizes
 
 _INT32_END = 2**31
 
+ALIASED = "tl.aliased"  # attribute of the function: names of tensors, comma-separated
+
 
 @dataclass(frozen=True)
 class Printed:
@@ -138,6 +140,7 @@ class _KernelPrinter:
             self._threads,
             self._min_blocks,
             frozenset(used) | self.e.used_axes,
+            self._aliased(params),
         )
         arena = []
         if self._arena_used:
@@ -203,6 +206,14 @@ class _KernelPrinter:
             self.e.bounds.set(size, (0, math.inf))
             self.e.sizes.add(size.__chandle__())
         return params
+
+    def _aliased(self, params: list[Any]) -> frozenset[str]:
+        """C names of the tensors that the author says are no sole names of their memory."""
+        if not self.func.attrs or ALIASED not in self.func.attrs:
+            return frozenset()
+        named = set(str(self.func.attrs[ALIASED]).split(","))
+        chosen = [p.__chandle__() for p in params if X.is_buffer_var(p) and str(p.name) in named]
+        return frozenset(self.e.storages[h].name for h in chosen)
 
     def _param(self, p: Any) -> tuple[str, str, bool]:
         key = p.__chandle__()

@@ -17,7 +17,7 @@ import tvm_ffi
 from tvm import ir
 from tvm import tirx as X
 
-from tilelang.ir.build import OUTPUTS
+from tilelang.ir.build import OUTPUTS, WORKSPACES
 from tilelang.runtime.plan import LaunchPlan, ScalarParam, SizeExpr, TensorParam
 from tilelang.targets.emit.names import entry_name
 
@@ -45,6 +45,7 @@ def launch_plan(
     if outputs is None:
         outputs = tuple(int(i) for i in func.attrs[OUTPUTS]) if OUTPUTS in func.attrs else ()
     params = tuple(_param(p, alignment) for p in func.params)
+    hidden = int(func.attrs[WORKSPACES]) if WORKSPACES in func.attrs else 0
     symbol_names = tuple(str(v.name) for v in symbols)
     known = {*symbol_names, *(p.name for p in params if isinstance(p, ScalarParam))}
     for extent in grid:
@@ -61,6 +62,7 @@ def launch_plan(
         shared_bytes=shared_bytes,
         arguments=(*(p.name for p in params), *symbol_names),
         kind=kind,
+        hidden=hidden,
     )
 
 

@@ -74,8 +74,21 @@ FRAGMENT_PINNED_TWICE = replace(
     message="{buffer} would need two distributions over the threads: one for {first}, another for {second} "
     "here; copy it into a fragment of its own for one of them{cure}",
 )
+FRAGMENT_ANNOTATION = replace(
+    FRAGMENT_LAYOUT,
+    message="the layout annotated for {buffer} cannot be kept: it must number {threads} threads and their "
+    "registers without gaps, each power of an index going to one of the two",
+)
 FRAGMENT_VIEW = replace(
     FRAGMENT_LAYOUT,
     message="{buffer} is a view of a fragment, which {target} spreads over the threads in its own shape: "
     "copy it into a shared tile (T.alloc_shared, T.copy) and reshape that",
+)
+
+REDUCER_UPDATE = Rule(
+    "reducer-update",
+    "layout",
+    Severity.ERROR,
+    "A reducer is updated in T.Parallel, at an index of the loop's variables, by a fold of the old value.",
+    "this update of the reducer {buffer} cannot be shared out among threads: {why}",
 )

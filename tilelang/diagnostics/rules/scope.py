@@ -34,6 +34,14 @@ REDUCE_SCOPE = Rule(
     "shared memory, or from a local array to a local one: copy to a fragment first",
 )
 
+SCAN_SCOPE = Rule(
+    "scan-scope",
+    "scope",
+    Severity.ERROR,
+    "Running sums and maxima go over shared tiles and fragments.",
+    "{buffer} is in {scope} memory; {op} works on shared tiles and fragments: copy it to one first",
+)
+
 ATOMIC_SCOPE = Rule(
     "atomic-scope",
     "scope",

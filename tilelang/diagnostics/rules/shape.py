@@ -101,3 +101,35 @@ ATOMIC_SHAPE = Rule(
     "Both sides of an atomic update of a tile cover the same extents.",
     "{src} is {src_shape}, {dst} is {dst_shape}; extents other than 1 must agree in order, nothing is broadcast",
 )
+
+SCAN_SHAPE = Rule(
+    "scan-shape",
+    "shape",
+    Severity.ERROR,
+    "A running sum or maximum has the shape of its source.",
+    "{src} is {src_shape}, {dst} is {dst_shape}; the result of {op} has its source's shape",
+)
+SCAN_DIM = replace(
+    SCAN_SHAPE, message="{buffer} {shape} has no dimension {dim}; its dimensions are 0 to {last}"
+)
+SCAN_RUNTIME_EXTENT = replace(
+    SCAN_SHAPE,
+    message="an extent of {buffer} is known only when the kernel runs; {op} on a GPU needs constant extents: "
+    "use a constant tile and loop over it",
+)
+
+TRANSPOSE_SHAPE = Rule(
+    "transpose-shape",
+    "shape",
+    Severity.ERROR,
+    "T.transpose turns a tile of two dimensions over into one with the extents exchanged.",
+    "{src} is {src_shape}, {dst} is {dst_shape}; T.transpose needs two dimensions with exchanged extents",
+)
+
+IM2COL_SHAPE = Rule(
+    "im2col-shape",
+    "shape",
+    Severity.ERROR,
+    "T.im2col reads an image of four dimensions and writes a matrix tile.",
+    "{buffer} is {shape}; T.im2col needs {expected} here",
+)

@@ -9,7 +9,7 @@ that whole tiles cost nothing for the ragged ones.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,8 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
-from tilelang.passes.walk import map_operands
+from tilelang.ops.scan import Scan
+from tilelang.passes.walk import assume, map_operands
 from tilelang.targets.cpu.exponential import NameValue
 from tilelang.targets.cpu.memory import Memory
 from tilelang.targets.cpu.narrow_floats import (
@@ -46,7 +47,9 @@ from tilelang.targets.cpu.ops.atomic import lower_atomic, lower_atomic_tile
 from tilelang.targets.cpu.ops.copy import lower_copy
 from tilelang.targets.cpu.ops.fill import lower_fill
 from tilelang.targets.cpu.ops.gemm import lower_gemm
+from tilelang.targets.cpu.ops.print import print_statements
 from tilelang.targets.cpu.ops.reduce import lower_reduce
+from tilelang.targets.cpu.ops.scan import lower_scan
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,13 @@ class _Nest:
 class BlockLowering:
     """Lowers the statements of one kernel. `block` is the linear block number, x fastest."""
 
-    def __init__(self, memory: Memory, grid: tuple[Any, ...], vector_bytes: int = 32) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        grid: tuple[Any, ...],
+        vector_bytes: int = 32,
+        safe: Mapping[str, float] | None = None,
+    ) -> None:
         self.block = X.Var("block", "int32")
         self.instructions: dict[Span, str] = {}
         self._memory = memory
@@ -82,6 +91,9 @@ class BlockLowering:
         self._vector_bytes = vector_bytes
         self._analyzer = sym.Analyzer()
         self._nest: _Nest | None = None
+        self._safe: Mapping[str, float] = safe or {}  # what reads outside of a tensor give, by its name
+        self._block_numbers: list[Any] = []  # along x, y, z
+        self._assumed: list[Any] = []
         self._held: dict[int, ir.Var] = {}  # variable of a narrow dtype -> the one that holds its value
 
     def lower(self, stmt: Any) -> Any:
@@ -127,6 +139,7 @@ class BlockLowering:
         if axis + 1 < len(self._grid):
             place = X.floormod(place, index(self._grid[axis]))
         self._analyzer.bind(var, ir.Range(index(0), index(stmt.value)))
+        self._block_numbers.append(var)
         return seq([X.Bind(var, place, stmt.span), self.lower(stmt.body)])
 
     # Loops
@@ -286,7 +299,8 @@ class BlockLowering:
         _, test = self._guard(load.source, indices)
         if test is None:
             return value
-        return X.if_then_else(test, value, X.const(0, value.ty.dtype))
+        outside = self._safe.get(str(load.source.name), 0)
+        return X.if_then_else(test, value, X.const(outside, value.ty.dtype))
 
     def _guard(self, buffer: ir.Var, indices: list[Any]) -> tuple[Any | None, Any | None]:
         """(When an access stays inside a global tensor, what of it must be tested); None for nothing."""
@@ -330,6 +344,15 @@ class BlockLowering:
             return self._gemm(Gemm.read(call))
         if name == tile_ops.COPY:
             return self.lower(lower_copy(Copy.read(call)))
+        if name == tile_ops.ASSUME:
+            self._assumed.append(assume(self._analyzer, call))
+            return None
+        if name == tile_ops.CHECK:
+            return self._check(call, stmt.span)
+        if name in (tile_ops.PRINT, tile_ops.PRINT_ONCE):
+            return print_statements(self._expr(call), self._block_numbers, self._memory, stmt.span)
+        if name == tile_ops.SCAN:
+            return self.lower(lower_scan(Scan.read(call)))
         if name == tile_ops.ATOMIC:
             return self.lower(lower_atomic(Atomic.read(call)))
         if name == tile_ops.ATOMIC_TILE:
@@ -343,6 +366,11 @@ class BlockLowering:
         if name.startswith("tl."):
             raise NotImplementedError(f"the CPU target meets an operation it does not know: {name}")
         return X.Evaluate(self._expr(call), stmt.span)
+
+    def _check(self, call: Any, span: Any) -> Any:
+        """What does not hold makes the function return, and the call raise RuntimeError with the text."""
+        condition, text = self._expr(call.args[0]), call.args[1]
+        return X.AssertStmt(condition, ir.StringImm("RuntimeError"), [text], span)
 
     def _gemm(self, op: Gemm) -> Any:
         self._note(op.span, f"register-blocked loops, vectors of {self._vector_bytes} B")

@@ -5,13 +5,15 @@ one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir.values import as_int
+from tilelang.layout.formula import evaluate_formula
 from tilelang.targets.cpu.exponential import NameValue
 from tilelang.targets.cpu.narrow_floats import (
     is_narrow,
@@ -32,11 +34,17 @@ class Memory:
     """The flat buffers that stand for the tile function's tensors and tiles.
 
     `pointers` are the scratch parameters of the function in order and `bytes` their sizes; one set serves all
-    blocks that a thread runs.
+    blocks that a thread runs. `stored`: global tensors in an order of their own, as formulas over `sizes`.
     """
 
-    def __init__(self, poison: bool = False) -> None:
+    def __init__(
+        self,
+        poison: bool = False,
+        stored: Mapping[str, str] = MappingProxyType({}),
+        sizes: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.poison = poison
+        self._stored, self._sizes = stored, sizes
         self.pointers: list[ir.Var] = []
         self.bytes: list[Any] = []
         self._flat: dict[Any, Any] = {}
@@ -117,6 +125,9 @@ class Memory:
 
     def offset(self, buffer: ir.Var, indices: Sequence[Any]) -> Any:
         """The flat index; 64 bits wide where 32 may not reach the end of the tensor."""
+        formula = self._stored.get(str(buffer.name)) if str(buffer.scope()) == "global" else None
+        if formula is not None:
+            return evaluate_formula(formula, indices, self._sizes)
         total: Any = 0
         *outer, last = indices
         for index, stride in zip(outer, self._strides[buffer][:-1], strict=True):

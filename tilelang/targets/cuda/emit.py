@@ -12,7 +12,7 @@ def _kernel(head: KernelHead) -> list[str]:
     bounds = f"{head.threads}" if head.min_blocks is None else f"{head.threads}, {head.min_blocks}"
     opening = f'extern "C" __global__ void __launch_bounds__({bounds}) {head.name}('
     return signature_lines(
-        opening, [f"{t}{' __restrict__' if p else ''} {n}" for t, n, p in head.params], ") {"
+        opening, [f"{t}{' __restrict__' if p and n not in head.aliased else ''} {n}" for t, n, p in head.params], ") {"
     )
 
 

@@ -152,10 +152,25 @@ def _machine_math() -> dict[str, Intrinsic]:
     return found
 
 
+_PLACE = "blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z"
+# CUDA C++ Programming Guide, "Formatted Output": the text appears when the host synchronises.
+_MESSAGES = {
+    **{name: Intrinsic(inline=f"printf({{0}}, {_PLACE}{{rest}})") for name in ("print_value", "print_once")},
+    "check": Intrinsic(
+        f"""void check(bool holds, const char* text) {{
+  if (holds) return;
+  printf("%s: BlockIdx=(%d, %d, %d), ThreadIdx=(%d, %d, %d)\\n", text,
+         {_PLACE});
+  __trap();
+}}"""
+    ),
+}
+
 INTRINSICS: Mapping[str, Intrinsic] = {
     **THREAD_OPS,
     **ATOMICS,
     "sync": Intrinsic(inline="__syncthreads()"),
+    **_MESSAGES,
     # The value of the lane whose number differs in the bits of the mask (CUDA C++ Programming Guide, warp
     # shuffles).
     "shuffle_xor": Intrinsic(inline="__shfl_xor_sync(0xffffffffu, {0}, {1})"),

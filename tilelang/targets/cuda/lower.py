@@ -12,6 +12,7 @@ from tilelang.arch.tables import features
 from tilelang.arch.target import Target
 from tilelang.facts.reports import GeneratedSource
 from tilelang.ir import tile_ops
+from tilelang.passes.expand_reducers import expand_reducers
 from tilelang.passes.flatten import flatten
 from tilelang.passes.guard_bounds import guard_bounds
 from tilelang.passes.infer_layouts import infer_layouts
@@ -54,7 +55,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     """
     func = widen_narrow(func)
     threads = math.prod(launch_extents(func)[1])
-    pipelines = plan_pipelines(func, asynchronous=features(target).async_copies)
+    pipelines = plan_pipelines(expand_reducers(func), asynchronous=features(target).async_copies)
     tiles = guard_bounds(expand_elementwise(pipelines.func))
     layouts = infer_layouts(tiles, threads, gemm_layouts(target), target.name)
     per_thread = lower_tile_ops(tiles, layouts, threads, target, OPS)

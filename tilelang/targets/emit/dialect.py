@@ -21,6 +21,7 @@ class KernelHead:
     threads: int
     min_blocks: int | None
     uses: frozenset[str]  # launch axes that the body reads: "blockIdx.x", "threadIdx.y", ...
+    aliased: frozenset[str] = frozenset()  # parameters whose memory others may name too: no `restrict`
 
 
 @dataclass(frozen=True)

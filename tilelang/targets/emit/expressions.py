@@ -6,6 +6,7 @@ parentheses.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -124,7 +125,7 @@ class Expressions:
             ir.Var: self._var,
             ir.TensorLoad: self._load,
             ir.Call: self._call,
-            ir.StringImm: lambda e: (f'"{e.value}"', ATOM),
+            ir.StringImm: lambda e: (json.dumps(str(e.value)), ATOM),
             X.Cast: self._cast,
             X.Not: lambda e: (f"!{paren(self.text(e.a), UNARY)}", UNARY),
             X.BitwiseNot: lambda e: (f"~{paren(self.text(e.a), UNARY)}", UNARY),
@@ -429,7 +430,9 @@ class Expressions:
         found = self.helper(name)
         args = [self.show(a) for a in e.args]
         if found.inline is not None:
-            return found.inline.format(*args, args=", ".join(args)).replace("*&", ""), ATOM
+            return found.inline.format(
+                *args, args=", ".join(args), rest="".join(f", {a}" for a in args[1:])
+            ).replace("*&", ""), ATOM
         k = found.template_args
         head = f"{found.function}<{', '.join(args[:k])}>" if k else found.function
         return f"{head}({', '.join(args[k:])})", ATOM

@@ -98,10 +98,15 @@ def _cut(text: str, places: list[int], keep: int) -> list[str]:
 
 
 def _top_level(text: str, separator: str) -> list[int]:
-    """Where `separator` stands outside parentheses and brackets."""
+    """Where `separator` stands outside parentheses, brackets and string literals."""
     depth, found = 0, []
+    quoted = False
     for k, c in enumerate(text):
-        if c in "([":
+        if c == '"' and (k == 0 or text[k - 1] != "\\"):
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif c in "([":
             depth += 1
         elif c in ")]":
             depth -= 1

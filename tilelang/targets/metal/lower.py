@@ -17,6 +17,7 @@ from tilelang.arch.target import Target
 from tilelang.diagnostics.span import Span
 from tilelang.facts.reports import GeneratedSource
 from tilelang.ir import tile_ops
+from tilelang.passes.expand_reducers import expand_reducers
 from tilelang.passes.flatten import flatten
 from tilelang.passes.guard_bounds import guard_bounds
 from tilelang.passes.infer_layouts import LayoutMap, infer_layouts
@@ -55,7 +56,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     Raises KernelError for a kernel that the target cannot run.
     """
     func = plain_math(widen_narrow(func), float64=False)
-    tiles = guard_bounds(expand_elementwise(plan_pipelines(func, asynchronous=False).func))
+    tiles = guard_bounds(expand_elementwise(plan_pipelines(expand_reducers(func), asynchronous=False).func))
     threads = math.prod(launch_extents(func)[1])
     placed = _place(tiles, threads, target, padded=True)
     if placed.arena.bytes > (limits(target).shared_bytes or 0):  # better bank conflicts than no kernel

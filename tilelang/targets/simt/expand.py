@@ -17,10 +17,12 @@ from tilelang.ir import tile_ops
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
+from tilelang.ops.scan import Scan
 from tilelang.passes.walk import constant, loop_kind, remake
 from tilelang.targets.simt.ops.atomic import atomic_loop, one_by_one
 from tilelang.targets.simt.ops.copy import copy_loop
 from tilelang.targets.simt.ops.fill import fill_loop
+from tilelang.targets.simt.ops.scan import scan_loops
 
 _PRIVATE = ("local", "local.var")  # scopes of memory that each thread has for itself
 _UNROLLED = 64  # iterations of a loop over a private array that are written out
@@ -41,6 +43,8 @@ def _expand(stmt: Any) -> Any:
         if tile_ops.is_call(stmt.value, tile_ops.FILL):
             fill = Fill.read(stmt.value)
             return _by_each_thread(fill_loop(fill), fill.dst.source)
+        if tile_ops.is_call(stmt.value, tile_ops.SCAN):
+            return scan_loops(Scan.read(stmt.value))
         if tile_ops.is_call(stmt.value, tile_ops.ATOMIC_TILE):
             return atomic_loop(AtomicTile.read(stmt.value))
         return stmt

@@ -25,6 +25,7 @@ from tilelang.passes.infer_layouts import LayoutMap
 from tilelang.passes.parallel_loop import ParallelLoop, in_memory, parallel_loop
 from tilelang.passes.walk import (
     FRAGMENT,
+    assume,
     calls,
     constant,
     index,
@@ -153,6 +154,12 @@ class _Lowering:
 
     def _evaluate(self, stmt: X.Evaluate) -> Any:
         call = stmt.value
+        if tile_ops.is_call(call, tile_ops.ASSUME):
+            self._kept.append(assume(self.block.analyzer, call))
+            return None
+        if tile_ops.is_call(call, tile_ops.PRINT_ONCE):
+            said = X.Evaluate(self._expression(call), stmt.span)
+            return X.IfThenElse(X.EQ(self.block.thread, index(0)), said, None, stmt.span)
         if isinstance(call, ir.Call) and isinstance(call.op, ir.Op) and call.op.name in self._ops.calls:
             return self._ops.calls[call.op.name](stmt, self.block)
         return X.Evaluate(self._expression(call), stmt.span)

@@ -1,0 +1,122 @@
+"""Scans, reducers and further reductions in the emulator, which fails on races and on missing barriers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.cuda.kernels import random, run_text
+from tests.emulator.memory import poison
+
+SCAN = """
+@tilelang.jit
+def scan(A, B, kind, dim, reverse, source, threads):
+    M, N = T.const("M, N")
+    A: T.Tensor((M, N), "float32")
+    B: T.Tensor((M, N), "float32")
+    with T.Kernel(1, threads=threads):
+        s = T.alloc_shared((M, N), "float32")
+        f = T.alloc_fragment((M, N), "float32")
+        T.copy(A, s)
+        if source == "fragment":
+            T.copy(s, f)
+            if kind == "sum":
+                T.cumsum(f, s, dim=dim, reverse=reverse)
+            else:
+                T.cummax(f, s, dim=dim, reverse=reverse)
+        elif kind == "sum":
+            T.cumsum(s, dim=dim, reverse=reverse)
+        else:
+            T.cummax(s, dim=dim, reverse=reverse)
+        T.copy(s, B)
+"""
+
+
+@pytest.mark.parametrize("kind", ["sum", "max"])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("source", "threads"), [("shared", 64), ("fragment", 128), ("shared", 48)])
+def test_scans(
+    rng: np.random.Generator, kind: str, dim: int, reverse: bool, source: str, threads: int
+) -> None:
+    a, b = random(rng, (6, 40), "int32").astype("float32"), poison((6, 40), "float32")
+    run_text(
+        SCAN,
+        {"A": a, "B": b},
+        M=6,
+        N=40,
+        kind=repr(kind),
+        dim=dim,
+        reverse=reverse,
+        source=repr(source),
+        threads=threads,
+    )
+    turned = np.flip(a, dim) if reverse else a
+    want = (np.cumsum if kind == "sum" else np.maximum.accumulate)(turned, axis=dim)
+    assert np.array_equal(b, np.flip(want, dim) if reverse else want)
+
+
+REDUCER = """
+@tilelang.jit
+def reducer(A, B, C, op, n):
+    A: T.Tensor((n, 24), "float32")
+    B: T.Tensor((24,), "float32")
+    C: T.Tensor((1,), "float32")
+    with T.Kernel(1, threads=64):
+        columns = T.alloc_reducer((24,), "float32", op=op)
+        total = T.alloc_reducer(1, "float32", op=op, replication="all")
+        T.reducer_init(columns)
+        T.fill(total, 1)
+        for k in T.serial(n // 16):
+            for i, j in T.Parallel(16, 24):
+                if i != 3:
+                    T.reducer_update(columns[j], A[k * 16 + i, j])
+                T.reducer_update(total[0], A[k * 16 + i, j])
+        T.finalize_reducer(columns, B)
+        T.finalize_reducer(total)
+        C[0] = total[0]
+"""
+
+
+@pytest.mark.parametrize("op", ["sum", "max", "min"])
+def test_reducers(rng: np.random.Generator, op: str) -> None:
+    a = random(rng, (32, 24), "int32").astype("float32")
+    b, c = poison(24, "float32"), poison(1, "float32")
+    run_text(REDUCER, {"A": a, "B": b, "C": c}, op=repr(op), n=32)
+    fold = {"sum": np.add, "max": np.maximum, "min": np.minimum}[op]
+    rows = np.delete(a, [3, 19], axis=0)
+    assert np.array_equal(b, fold.reduce(rows, axis=0))
+    assert c[0] == fold(fold.reduce(a.ravel()), 1)
+
+
+BITS = """
+@tilelang.jit
+def bits(A, B, kind, source):
+    A: T.Tensor((8, 64), "int32")
+    B: T.Tensor((8,), "int32")
+    with T.Kernel(1, threads=64):
+        s = T.alloc_shared((8, 64), "int32")
+        f = T.alloc_fragment((8, 64), "int32")
+        r = T.alloc_fragment((8,), "int32")
+        T.copy(A, s)
+        T.copy(s, f)
+        if source == "shared":
+            T.reduce(s, r, kind, 1, True)
+        else:
+            T.reduce(f, r, kind, 1, True)
+        T.copy(r, B)
+"""
+
+
+@pytest.mark.parametrize("kind", ["bitand", "bitor", "bitxor", "abssum"])
+@pytest.mark.parametrize("source", ["shared", "fragment"])
+def test_reductions(rng: np.random.Generator, kind: str, source: str) -> None:
+    a, b = rng.integers(-1000, 1000, (8, 64)).astype("int32"), poison(8, "int32")
+    run_text(BITS, {"A": a, "B": b}, kind=repr(kind), source=repr(source))
+    fold = {
+        "bitand": lambda: np.bitwise_and.reduce(a, axis=1),
+        "bitor": lambda: np.bitwise_or.reduce(a, axis=1),
+        "bitxor": lambda: np.bitwise_xor.reduce(a, axis=1),
+        "abssum": lambda: np.abs(a).sum(1),
+    }[kind]
+    assert np.array_equal(b, fold())

@@ -1,0 +1,75 @@
+"""T.transpose: a tile of two dimensions turned over, as one elementwise loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.shape import TRANSPOSE_SHAPE
+from tilelang.ir.spans import to_tvm
+from tilelang.ir.tile_program import OpRecord
+from tilelang.ir.values import Region
+from tilelang.ops.build import convert
+from tilelang.ops.loops import parallel_loops, placed
+from tilelang.ops.operands import declared, dtype_name, scope_name, shape_text, times
+from tilelang.ops.tile_op import CheckContext, OpDescription, RegionAccess, TileOp
+
+from tvm import tirx as X  # isort: skip
+
+
+def _pair(record: OpRecord) -> tuple[Region | None, Region | None]:
+    return record.region("src"), record.region("dst")
+
+
+def accesses(record: OpRecord) -> Sequence[RegionAccess]:
+    src, dst = _pair(record)
+    found = [] if src is None else [RegionAccess("src", src, "read", src.extents)]
+    return found if dst is None else [*found, RegionAccess("dst", dst, "write", dst.extents)]
+
+
+def build(record: OpRecord) -> Any:
+    src, dst = _pair(record)
+    if src is None or dst is None:
+        raise ValueError("both operands of T.transpose must be known")
+    span = to_tvm(record.span)
+
+    def move(v: list[Any]) -> Any:
+        i, j = v
+        value = X.BufferLoad(src.buffer.var, placed(src, [i, j]))
+        return X.BufferStore(dst.buffer.var, convert(value, str(dst.buffer.dtype)), placed(dst, [j, i]), span)
+
+    return parallel_loops("ij", src.extents[-2:], move, span)
+
+
+def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
+    """transpose-shape."""
+    src, dst = _pair(record)
+    if src is None or dst is None:
+        return
+    two = len(src.extents) >= 2 and len(dst.extents) >= 2
+    turned = (src.extents[-1], src.extents[-2]) if two else ()
+    wrong = not two or any(
+        context.prover.equal(a, b) is False for a, b in zip(turned, dst.extents[-2:], strict=True)
+    )
+    if wrong:
+        yield TRANSPOSE_SHAPE.at(
+            record.span_of("dst"),
+            related=declared(src.buffer, dst.buffer),
+            src=src.text(),
+            src_shape=shape_text(src.extents),
+            dst=dst.text(),
+            dst_shape=shape_text(dst.extents),
+        )
+
+
+def describe(record: OpRecord, context: CheckContext) -> OpDescription:
+    src, dst = _pair(record)
+    if src is None or dst is None:
+        return OpDescription("transposes a tile", "")
+    tile = f"{times(src.extents)} {dtype_name(src.buffer) or 'unknown'}"
+    way = f"{scope_name(src.buffer)} {src.text()} → {scope_name(dst.buffer)} {dst.text()}"
+    return OpDescription(f"transposes {tile}, {way}", f"transposed {times(src.extents)}")
+
+
+TRANSPOSE = TileOp("transpose", verify, accesses, describe, build)

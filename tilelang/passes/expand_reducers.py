@@ -1,0 +1,261 @@
+"""Reducers -> fragments: what a Parallel loop folds into them is kept by iteration, reduced, and folded in.
+
+In:  a tile function with buffers of scope `local.reducer`, updated in Parallel loops as `acc[i] = acc[i] op
+     x`.
+Out: the same with fragments. A loop over (i, j) that updates `acc[j]` writes x into a fragment [i, j], which
+     is reduced over i after the loop and folded into acc once.
+Not: reducers on the CPU, where the iterations of a loop run one after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.diagnostics.error import KernelError
+from tilelang.diagnostics.rules.layout import REDUCER_UPDATE
+from tilelang.ir import tile_ops
+from tilelang.ir.build import LOOP_KIND
+from tilelang.ir.spans import place_of
+from tilelang.ir.tile_ops import seq
+from tilelang.ops.reduce import Reduce
+from tilelang.passes.parallel_loop import ParallelLoop, parallel_loop
+from tilelang.passes.walk import FRAGMENT, constant, index, loop_kind, remake, walk
+
+REDUCER = "local.reducer"
+
+Combine = Callable[[Any, Any], Any]
+_KINDS: dict[type, tuple[str, Combine]] = {
+    X.Add: ("sum", X.Add),
+    X.Max: ("max", X.Max),
+    X.Min: ("min", X.Min),
+    X.BitwiseAnd: ("bitand", X.bitwise_and),
+    X.BitwiseOr: ("bitor", X.bitwise_or),
+    X.BitwiseXor: ("bitxor", X.bitwise_xor),
+}
+_CALLS = {
+    "bitwise_and": _KINDS[X.BitwiseAnd],
+    "bitwise_or": _KINDS[X.BitwiseOr],
+    "bitwise_xor": _KINDS[X.BitwiseXor],
+}
+
+
+def expand_reducers(func: X.PrimFunc) -> X.PrimFunc:
+    """Apply the pass. Raises KernelError for an update that is no fold of the element it writes."""
+    found = [
+        s.buffer for s in walk(func.body) if isinstance(s, X.AllocBuffer) and s.buffer.scope() == REDUCER
+    ]
+    if not found:
+        return func
+    fragments = {
+        old: X.decl_buffer(list(old.shape), str(old.dtype), str(old.name), scope=FRAGMENT) for old in found
+    }
+    body = _with_buffers(func.body, fragments)
+    handles = {new.__chandle__() for new in fragments.values()}
+    return func.with_body(_expand(body, handles))
+
+
+def _with_buffers(body: Any, new: dict[Any, Any]) -> Any:
+    table = {old.__chandle__(): made for old, made in new.items()}
+
+    def alloc(stmt: Any) -> Any:
+        if isinstance(stmt, X.AllocBuffer):
+            made = table.get(stmt.buffer.__chandle__())
+            return stmt if made is None else X.AllocBuffer(made, span=stmt.span)
+        if isinstance(stmt, X.BufferStore) and stmt.buffer.__chandle__() in table:
+            made = table[stmt.buffer.__chandle__()]
+            return X.BufferStore(
+                made, expression(stmt.value), [expression(i) for i in stmt.indices], stmt.span
+            )
+        if isinstance(stmt, X.BufferStore):
+            indices = [expression(i) for i in stmt.indices]
+            return X.BufferStore(stmt.buffer, expression(stmt.value), indices, stmt.span)
+        if isinstance(stmt, X.Evaluate):
+            return X.Evaluate(expression(stmt.value), stmt.span)
+        if isinstance(stmt, X.Bind):
+            return X.Bind(stmt.var, expression(stmt.value), stmt.span)
+        if isinstance(stmt, X.IfThenElse):
+            orelse = alloc(stmt.else_case) if stmt.else_case is not None else None
+            return X.IfThenElse(expression(stmt.condition), alloc(stmt.then_case), orelse, stmt.span)
+        return remake(stmt, alloc)
+
+    def load(e: Any) -> Any:
+        made = table.get(e.source.__chandle__())
+        return e if made is None else X.BufferLoad(made, list(e.indices), e.span)
+
+    def region(e: Any) -> Any:
+        made = table.get(e.source.__chandle__())
+        return e if made is None else X.BufferRegion(made, list(e.region))
+
+    def expression(value: Any) -> Any:
+        return tvm_ffi.structural_map(value, [(ir.TensorLoad, load), (ir.TensorRegion, region)])
+
+    return alloc(body)
+
+
+def _expand(stmt: Any, reducers: set[int]) -> Any:
+    if loop_kind(stmt) != "Parallel":
+        return remake(stmt, lambda s: _expand(s, reducers))
+    loop = parallel_loop(stmt)
+    updates = [
+        s for s in walk(loop.body) if isinstance(s, X.BufferStore) and s.buffer.__chandle__() in reducers
+    ]
+    if not updates:
+        return stmt
+    made = [_Update(loop, s) for s in updates]
+    body = _replaced(loop.body, {u.store.__chandle__(): u.kept() for u in made})
+    around = [_parallel(list(loop.vars), list(loop.extents), body, dict(loop.notes), loop.span)]
+    before = [s for u in made for s in u.before()]
+    return seq([*before, *around, *(s for u in made for s in u.after())])
+
+
+def _replaced(stmt: Any, new: dict[int, Any]) -> Any:
+    found = new.get(stmt.__chandle__())
+    return found if found is not None else remake(stmt, lambda s: _replaced(s, new))
+
+
+def _parallel(loop_vars: list[Any], extents: list[Any], body: Any, notes: dict[str, Any], span: Any) -> Any:
+    for k in reversed(range(len(loop_vars))):
+        annotations = {**(notes if k == 0 else {}), LOOP_KIND: "Parallel"}
+        body = X.For(
+            loop_vars[k],
+            index(0),
+            index(extents[k]),
+            X.ForKind.PARALLEL,
+            body,
+            annotations=annotations,
+            span=span,
+        )
+    return body
+
+
+@dataclass(eq=False)
+class _Update:
+    """One `acc[indices] = acc[indices] op value` of a loop, and the fragment that keeps its values."""
+
+    loop: ParallelLoop
+    store: X.BufferStore
+
+    def __post_init__(self) -> None:
+        if self.loop.shape is None:
+            self._refuse("the extents of the loop are known only when the kernel runs")
+        self.kind, self.combine, self.value = self._fold()
+        self.dims = self._used()
+        name, dtype = f"{self.store.buffer.name}_kept", str(self.store.buffer.dtype)
+        self.space = X.decl_buffer(self.loop.shape, dtype, name, scope=FRAGMENT)
+
+    def _refuse(self, why: str) -> None:
+        name = str(self.store.buffer.name)
+        raise KernelError([REDUCER_UPDATE.at(place_of(self.store.span), buffer=name, why=why)])
+
+    def _fold(self) -> tuple[str, Combine, Any]:
+        value = self.store.value
+        if type(value) is X.Sub and self._is_own(value.a):
+            return "sum", X.Add, X.const(0, str(value.ty)) - value.b
+        if isinstance(value, ir.Call) and isinstance(value.op, ir.Op):
+            found = _CALLS.get(str(value.op.name).rpartition(".")[2])
+            sides = list(value.args)
+        else:
+            found = _KINDS.get(type(value))
+            sides = [value.a, value.b] if found else []
+        if found is not None:
+            for own, other in (sides, reversed(sides)):
+                if self._is_own(own):
+                    return (*found, other)
+        self._refuse(
+            "the new value is no fold of the old one, as in acc[i] += x or acc[i] = T.max(acc[i], x)"
+        )
+        raise AssertionError
+
+    def _is_own(self, value: Any) -> bool:
+        return (
+            isinstance(value, ir.TensorLoad)
+            and value.source.same_as(self.store.buffer)
+            and all(
+                tvm_ffi.structural_equal(a, b) for a, b in zip(value.indices, self.store.indices, strict=True)
+            )
+        )
+
+    def _used(self) -> list[int | None]:
+        """For every index the loop variable that it is; None for one of a dimension of extent 1."""
+        handles = [v.__chandle__() for v in self.loop.vars]
+        found: list[int | None] = []
+        for i, n in zip(self.store.indices, self.store.buffer.shape, strict=True):
+            if isinstance(i, ir.Var) and i.__chandle__() in handles:
+                found.append(handles.index(i.__chandle__()))
+            elif constant(n) == 1:
+                found.append(None)
+            else:
+                self._refuse(f"the index `{i}` is no variable of the loop")
+        used = [d for d in found if d is not None]
+        if len(set(used)) != len(used):
+            self._refuse("a variable of the loop is used for two dimensions")
+        return found
+
+    def kept(self) -> Any:
+        """The statement that takes the update's place."""
+        at = list(self.loop.vars)
+        new = self.combine(X.BufferLoad(self.space, at), self.value)
+        return X.BufferStore(self.space, new, at, self.store.span)
+
+    def before(self) -> list[Any]:
+        """The fragment, filled with what changes no fold."""
+        loop_vars = [X.Var(str(v.name), "int32") for v in self.loop.vars]
+        fill = X.BufferStore(self.space, self._identity(), loop_vars, self.store.span)
+        extents = list(self.loop.extents)
+        return [
+            X.AllocBuffer(self.space, span=self.store.span),
+            _parallel(loop_vars, extents, fill, {}, self.store.span),
+        ]
+
+    def _identity(self) -> Any:
+        dtype = str(self.store.buffer.dtype)
+        real = "float" in dtype
+        match self.kind:
+            case "max":
+                return X.const(-math.inf, dtype) if real else X.min_value(dtype)
+            case "min":
+                return X.const(math.inf, dtype) if real else X.max_value(dtype)
+            case "bitand":
+                return X.const(1, "bool") if dtype == "bool" else X.bitwise_not(X.const(0, dtype))
+        return X.const(0, dtype)
+
+    def after(self) -> list[Any]:
+        """The reductions over the variables that the update does not name, and the fold into the reducer."""
+        span, shape = self.store.span, list(self.loop.shape or ())
+        used = [d for d in self.dims if d is not None]
+        current, left = self.space, list(range(len(shape)))
+        parts: list[Any] = []
+        for dim in reversed(range(len(shape))):
+            if dim in used:
+                continue
+            at = left.index(dim)
+            left.remove(dim)
+            rest = [shape[d] for d in left] or [1]
+            dtype, name = str(current.dtype), f"{self.store.buffer.name}_part"
+            target = X.decl_buffer(rest, dtype, name, scope=FRAGMENT)
+            parts.append(X.AllocBuffer(target, span=span))
+            reduce = Reduce(_whole(current), _whole(target), self.kind, at, True, span)
+            parts.append(reduce.call())
+            current = target
+        loop_vars = {d: X.Var(str(self.loop.vars[d].name), "int32") for d in left}
+        single = X.Var("i", "int32")
+        from_ = [loop_vars[d] for d in left] or [single]
+        to = [loop_vars[d] if d is not None else (single if not left else index(0)) for d in self.dims]
+        old = X.BufferLoad(self.store.buffer, to)
+        fold = X.BufferStore(self.store.buffer, self.combine(old, X.BufferLoad(current, from_)), to, span)
+        extents = [shape[d] for d in left] or [1]
+        parts.append(_parallel(from_, extents, fold, {}, span))
+        return parts
+
+
+def _whole(buffer: Any) -> Any:
+    return tile_ops.region(
+        buffer, [index(0) for _ in buffer.shape], [index(n) for n in map(constant, buffer.shape)]
+    )
