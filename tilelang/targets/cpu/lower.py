@@ -32,7 +32,7 @@ from tilelang.targets.cpu.jumps import without_jumps
 from tilelang.targets.cpu.memory import Memory
 from tilelang.targets.cpu.narrow_floats import marked
 from tilelang.targets.cpu.ops.atomic import has_atomics
-from tilelang.targets.cpu.threads import block_loops, thread_loops
+from tilelang.targets.cpu.threads import thread_loops
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan, size_expr
 from tilelang.targets.lowered import LoweredKernel
 
@@ -58,7 +58,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     whole_grid = tuple(1 if as_int(e) == 0 else e for e in grid)
     blocks = BlockLowering(memory, whole_grid, safe=safe_values(func))
     tiles = plain_math(widen_narrow(func))
-    body = blocks.lower(block_loops(thread_loops(tiles.with_body(without_jumps(marked(tiles.body)))).body)
+    body = blocks.lower(thread_loops(tiles.with_body(without_jumps(marked(tiles.body)))).body)
     loop = X.For(blocks.block, first, last - first, X.ForKind.SERIAL, body)
     stmts = _on_cpu(seq([*memory.declarations(), loop]))
     lowered = X.PrimFunc([*params, *sizes, *memory.pointers, first, last], stmts, span=func.span)
