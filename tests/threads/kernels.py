@@ -474,3 +474,30 @@ def three_launches(A):
         for j in T.Parallel(32):
             D[j] = B[0, j] / C[0]
     return B, C, D
+
+
+@tilelang.jit
+def grid_steps(A):
+    """Blocks wait for each other twice; tiles, fragments and variables live over the barriers."""
+    A: T.Tensor((8, 64), "float32")
+    B = T.empty((8, 64), "float32")
+    with T.Kernel(8, threads=64) as bx:
+        tx = T.get_thread_binding()
+        s = T.alloc_shared((64,), "float32")
+        f = T.alloc_fragment((64,), "float32")
+        v = T.alloc_var("float32", init=0)
+        T.copy(A[bx, 0], s)
+        T.copy(s, f)
+        v = A[bx, tx] * 2
+        for i in T.Parallel(64):
+            B[bx, i] = f[i] + 1
+        for k in T.serial(2):
+            T.sync_grid()
+            w = B[(bx + 1) % 8, tx]
+            T.sync_grid()
+            B[bx, tx] = w + v + s[tx] + k
+        T.sync_grid()
+        for i in T.Parallel(64):
+            f[i] += B[bx, i]
+        T.copy(f, B[bx, 0])
+    return B

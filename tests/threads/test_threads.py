@@ -137,6 +137,13 @@ def _loops(a: torch.Tensor) -> torch.Tensor:
     return torch.tensor(_LOOPS)
 
 
+def _grid_steps(a: torch.Tensor) -> torch.Tensor:
+    b = a + 1
+    for k in range(2):
+        b = b.roll(-1, 0) + 3 * a + k
+    return b + a
+
+
 CASES = [
     Case("block_sum", (random(512),), lambda a: a.view(4, 128).sum(1), {"N": 512}),
     Case("transpose", (random(40, 40),), lambda a: a.T, {"N": 40}),
@@ -182,6 +189,7 @@ CASES = [
     ),
     Case("tiles_by_macro", (random(16, 32),), lambda a: a.sum(1)),
     Case("loops", (_INTS,), _loops),
+    Case("grid_steps", (random(8, 64),), _grid_steps, lacking=("metal", "hip", "emulator")),
     Case(
         "three_launches",
         (random(20, 32),),
@@ -225,7 +233,7 @@ def test_against_torch(case: Case, device: str) -> None:
     check(compiled_for(getattr(kernels, case.name), device)(*inputs), case.expected(*case.inputs))
 
 
-@cases("cuda")
+@cases("emulator")  # which runs block after block
 def test_emulated(case: Case) -> None:
     kernel = lowered(case, "cuda:sm_80")
     wanted = case.expected(*case.inputs)
@@ -252,7 +260,9 @@ def test_cuda_compiles(case: Case, target: str) -> None:
 @needs_clang
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
 @pytest.mark.parametrize(
-    "case", [c for c in CASES if c.name not in ("matches", "named_barriers")], ids=lambda c: c.name
+    "case",
+    [c for c in CASES if c.name not in ("matches", "named_barriers", "grid_steps")],
+    ids=lambda c: c.name,
 )
 def test_hip_compiles(case: Case, arch: str) -> None:
     text = assembly(lowered(case, f"hip:{arch}").source, Target("hip", arch))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import ir
+from tvm_ffi import structural_walk
 
 # (value, lane or distance, width of a segment, mask of the lanes that take part)
 SHUFFLES = ("tl.shfl_sync", "tl.shfl_xor", "tl.shfl_up", "tl.shfl_down")
@@ -41,6 +42,13 @@ WARP_SIZE = "tl.warp_size"  # () -> int32: a number once the target is known
 def call_name(value: Any) -> str:
     """The name of the operation that `value` calls; empty for anything else."""
     return str(value.op.name) if isinstance(value, ir.Call) and isinstance(value.op, ir.Op) else ""
+
+
+def waits_for_the_grid(body: Any) -> bool:
+    """Whether blocks of the grid wait for each other in a function's body."""
+    found: list[ir.Call] = []
+    structural_walk(body, (ir.Call, found.append))
+    return any(call_name(c) == SYNC_GRID for c in found)
 
 
 def is_collective(value: Any) -> bool:

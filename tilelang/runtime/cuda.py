@@ -40,6 +40,7 @@ class CudaFunction:
         self._threads = (*plan.threads, 1, 1)[:3]
         self._shared = plan.shared_bytes
         self._ready: set[int] = set()
+        self._launch = self._driver.launch_cooperative if plan.cooperative else self._driver.launch_kernel
         self._pack = _packer(plan.params, len(plan.arguments) - len(plan.params))
         self._stream = _current_stream()
 
@@ -69,7 +70,7 @@ class CudaFunction:
     def _call(self, x: int, y: int, z: int, device: int, pointers: Any) -> int:
         tx, ty, tz = self._threads
         stream = self._stream(device)
-        return self._driver.launch_kernel(
+        return self._launch(
             self._kernel, x, y, z, tx, ty, tz, self._shared, stream, pointers, None
         )
 

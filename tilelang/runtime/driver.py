@@ -39,7 +39,13 @@ class Driver:
         pointer, number = ctypes.c_void_p, ctypes.c_uint
         self.launch_kernel = quick.cuLaunchKernel
         self.launch_kernel.argtypes = [pointer, *[number] * 7, pointer, pointer, pointer]
+        self._cooperative = quick.cuLaunchCooperativeKernel
+        self._cooperative.argtypes = [pointer, *[number] * 7, pointer, pointer]
         self.check("cuInit", library.cuInit(0))
+
+    def launch_cooperative(self, *arguments: Any) -> int:
+        """`launch_kernel` for blocks that wait for each other; a grid that does not fit is refused."""
+        return int(self._cooperative(*arguments[:-1]))
 
     def check(self, what: str, status: int) -> None:
         """Raise CudaError unless `status` says success."""

@@ -18,6 +18,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir.build import OUTPUTS, WORKSPACES
+from tilelang.ir.thread_ops import waits_for_the_grid
 from tilelang.runtime.plan import LaunchPlan, ScalarParam, SizeExpr, TensorParam
 from tilelang.targets.emit.names import entry_name
 
@@ -63,6 +64,7 @@ def launch_plan(
         arguments=(*(p.name for p in params), *symbol_names),
         kind=kind,
         hidden=hidden,
+        cooperative=kind == "cuda" and waits_for_the_grid(func.body),
     )
 
 

@@ -32,7 +32,7 @@ from tilelang.targets.cpu.jumps import without_jumps
 from tilelang.targets.cpu.memory import Memory
 from tilelang.targets.cpu.narrow_floats import marked
 from tilelang.targets.cpu.ops.atomic import has_atomics
-from tilelang.targets.cpu.threads import thread_loops
+from tilelang.targets.cpu.threads import block_loops, thread_loops
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan, size_expr
 from tilelang.targets.lowered import LoweredKernel
 
@@ -47,18 +47,19 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     """Lower a tile function to the code of a range of blocks."""
     name = str(func.attrs["global_symbol"])
     sizes = free_sizes(func)
-    grid, _ = launch_extents(func)
     annotated = annotations_of(func)
     stored = {name: a.place for name, a in annotated.items() if a.kind == "formula"}
     named = {str(v.name): v for v in (*sizes, *(p for p in func.params if not X.is_buffer_var(p)))}
     memory = Memory(bool(func.attrs.get(POISON, False)) if func.attrs else False, stored, named)
     params = [memory.parameter(p) if X.is_buffer_var(p) else p for p in func.params]
     first, last = X.Var("block_begin", "int32"), X.Var("block_end", "int32")
+    tiles = plain_math(widen_narrow(func))
+    tiles = block_loops(thread_loops(tiles.with_body(without_jumps(marked(tiles.body)))))
+    grid, _ = launch_extents(tiles)
     # No block runs where an extent is 0; block numbers are divided by them all the same.
     whole_grid = tuple(1 if as_int(e) == 0 else e for e in grid)
     blocks = BlockLowering(memory, whole_grid, safe=safe_values(func))
-    tiles = plain_math(widen_narrow(func))
-    body = blocks.lower(thread_loops(tiles.with_body(without_jumps(marked(tiles.body)))).body)
+    body = blocks.lower(tiles.body)
     loop = X.For(blocks.block, first, last - first, X.ForKind.SERIAL, body)
     stmts = _on_cpu(seq([*memory.declarations(), loop]))
     lowered = X.PrimFunc([*params, *sizes, *memory.pointers, first, last], stmts, span=func.span)

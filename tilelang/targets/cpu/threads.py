@@ -52,6 +52,16 @@ def thread_loops(func: X.PrimFunc) -> X.PrimFunc:
     return func.with_body(_Threads(axes).launch(func.body))
 
 
+def block_loops(func: X.PrimFunc) -> X.PrimFunc:
+    """The same for the blocks of a grid, where they meet at `tl.sync_grid`: one block then stands for all."""
+    names = {thread_ops.call_name(c) for c in calls(func.body)}
+    if thread_ops.SYNC_GRID not in names:
+        return func
+    axes = [s for s in walk(func.body) if isinstance(s, X.AttrStmt) and s.attr_key == "thread_extent"]
+    axes = [s for s in axes if str(s.node.thread_tag).startswith("blockIdx")]
+    return func.with_body(_Blocks(axes).launch(func.body))
+
+
 def uses_any(body: Any, handles: set[int]) -> bool:
     """Whether a variable with one of these handles is used (the axes that define them do not count)."""
     return any(uses(e, handles) for s in walk(body) for e in _expressions(s))
@@ -103,10 +113,12 @@ class _Out:
 class _Threads:
     """The threads of one block. `axes`: the `thread_extent` attributes, x first."""
 
+    _kind = X.ForKind.PARALLEL  # of the loops over them: between two meetings they may run in any order
+
     def __init__(self, axes: list[Any]) -> None:
         self._axes = sorted(axes, key=lambda s: str(s.node.thread_tag))
-        self._extents = [int(s.value) for s in self._axes]
-        self.count = math.prod(self._extents)
+        self._extents = [_number(s.value) for s in self._axes]
+        self.count: Any = math.prod(self._extents)
         self._varies = {s.node.var.__chandle__() for s in self._axes}
         self._arrays: dict[int, ir.Var] = {}  # private buffer or scalar -> its array over the threads
         self._values: dict[
@@ -124,10 +136,10 @@ class _Threads:
         ] = {}  # statement -> the allocation that its loop over threads begins with
 
     def launch(self, stmt: Any) -> Any:
-        """The body without its thread axes."""
-        if _is_axis(stmt):
+        """The body without its axes."""
+        if self._is_own(stmt):
             inner = stmt.body
-            while _is_axis(inner):
+            while self._is_own(inner):
                 inner = inner.body
             self._find_varying(inner)
             body = self._collected(lambda: self._sequence(_flat(inner)))
@@ -136,8 +148,18 @@ class _Threads:
 
     # Which values differ between threads
 
+    def _is_own(self, stmt: Any) -> bool:
+        return any(stmt is s or stmt.same_as(s) for s in self._axes)
+
+    def _is_private(self, buffer: ir.Var) -> bool:
+        """Whether every thread has a buffer of its own behind this one."""
+        return str(buffer.scope()) in _PRIVATE
+
     def _find_varying(self, body: Any) -> None:
         self._varies |= _accumulated_in_parallel(body)
+        self._settle(body)
+
+    def _settle(self, body: Any) -> None:
         before = -1
         while before != len(self._varies):
             before = len(self._varies)
@@ -150,7 +172,7 @@ class _Threads:
                 self._varies |= names
         if not self._has_meeting(stmt):
             if divergent or self._differs(stmt):
-                self._varies |= _defined(stmt)
+                self._varies |= self._defined(stmt)
             return
         if isinstance(stmt, X.For | X.IfThenElse | X.While):
             inner = divergent or any(self._varying(e) for e in _expressions(stmt))
@@ -162,7 +184,20 @@ class _Threads:
             for child in children(stmt):
                 self._spread(child, divergent)
         elif any(self._varying(e) for e in _expressions(stmt)) or divergent:
-            self._varies |= _defined(stmt)
+            self._varies |= self._defined(stmt)
+
+    def _defined(self, stmt: Any) -> set[int]:
+        """Scalars and private buffers that `stmt` gives values."""
+        found: set[int] = set()
+        for s in walk(stmt):
+            if isinstance(s, X.Bind):
+                found.add(s.var.__chandle__())
+            elif isinstance(s, X.BufferStore) and self._is_private(s.buffer):
+                found.add(s.buffer.__chandle__())
+            elif isinstance(s, X.Evaluate) and _is_tile_operation(s.value):
+                regions = [a for a in s.value.args if isinstance(a, ir.TensorRegion)]
+                found |= {a.source.__chandle__() for a in regions if self._is_private(a.source)}
+        return found
 
     def _varying(self, expr: Any) -> bool:
         """Whether an expression may differ between threads."""
@@ -211,6 +246,7 @@ class _Threads:
             self._allocate(stmt, rest)
         elif self._is_meeting(stmt) and isinstance(stmt, X.Evaluate) and _is_barrier(stmt.value):
             self._close()
+            self._out.done += self._kept_meeting(stmt)
         elif not self._has_meeting(stmt):
             self._simple(stmt, rest)
         elif isinstance(stmt, X.For) and loop_kind(stmt) != "Parallel":
@@ -228,7 +264,7 @@ class _Threads:
 
     def _allocate(self, stmt: Any, rest: list[Any]) -> None:
         buffer = stmt.buffer
-        if buffer.__chandle__() not in self._varies or str(buffer.scope()) not in _PRIVATE:
+        if buffer.__chandle__() not in self._varies or not self._is_private(buffer):
             self._out.done.append(self._at(stmt, index(0)) if isinstance(stmt, X.DeclBuffer) else stmt)
             return
         if isinstance(stmt, X.DeclBuffer):
@@ -285,7 +321,14 @@ class _Threads:
                 self._out.open.append(X.BufferStore(array, stmt.value, [self._number], stmt.span))
                 self._values[handle] = lambda t, a=array: X.BufferLoad(a, [t])
                 return
-        self._out.open.append(self._by_first(_distributed(stmt, self.count, self._number)))
+        self._out.open.append(self._by_first(self._dealt_out(stmt)))
+
+    def _kept_meeting(self, stmt: Any) -> list[Any]:
+        """Of a barrier: what is not settled by ending the loop over the threads."""
+        return [stmt] if thread_ops.call_name(stmt.value) == thread_ops.SYNC_GRID else []
+
+    def _dealt_out(self, stmt: Any) -> Any:
+        return _distributed(stmt, self.count, self._number)
 
     def _by_first(self, stmt: Any) -> Any:
         """`stmt` with the stores to memory that are the same for all threads done by the first one."""
@@ -293,7 +336,8 @@ class _Threads:
         def visit(s: Any, divergent: bool) -> Any:
             if isinstance(s, X.BufferStore):
                 same = not divergent and not any(self._varying(e) for e in _expressions(s))
-                if same and not str(s.buffer.scope()).startswith("local"):
+                own = s.buffer.__chandle__() in self._varies or str(s.buffer.scope()).startswith("local")
+                if same and not own:
                     return X.IfThenElse(X.EQ(self._number, index(0)), s, None, s.span)
                 return s
             inner = divergent or any(self._varying(e) for e in _expressions(s))
@@ -324,7 +368,7 @@ class _Threads:
         table = {s.node.var.__chandle__(): v for s, v in zip(self._axes, own, strict=True)}
         body = self._at(body, number, table)
         for var, extent in zip(own, self._extents, strict=True):
-            body = X.For(var, index(0), index(extent), X.ForKind.PARALLEL, body, span=self._span)
+            body = X.For(var, index(0), index(extent), self._kind, body, span=self._span)
         return body
 
     # Control flow in which threads meet
@@ -531,6 +575,35 @@ class _Threads:
         )
 
 
+class _Blocks(_Threads):
+    """The blocks of a grid that wait for each other: what a block allocates is private to it."""
+
+    _kind = X.ForKind.SERIAL
+
+    def _is_private(self, buffer: ir.Var) -> bool:
+        return str(buffer.scope()) != "global"
+
+    def _find_varying(self, body: Any) -> None:
+        self._settle(body)
+
+    def _differs(self, stmt: Any) -> bool:
+        return True
+
+    def _is_meeting(self, stmt: Any) -> bool:
+        return isinstance(stmt, X.Evaluate) and thread_ops.call_name(stmt.value) == thread_ops.SYNC_GRID
+
+    def _kept_meeting(self, stmt: Any) -> list[Any]:
+        return []
+
+    def _dealt_out(self, stmt: Any) -> Any:
+        return stmt
+
+
+def _number(extent: Any) -> Any:
+    known = constant(extent)
+    return extent if known is None else known
+
+
 def _flat(stmt: Any) -> list[Any]:
     return [q for s in stmt.seq for q in _flat(s)] if isinstance(stmt, X.SeqStmt) else [stmt]
 
@@ -539,6 +612,7 @@ def _is_barrier(call: Any) -> bool:
     return thread_ops.call_name(call) in (
         tile_ops.SYNC,
         thread_ops.SYNC_WARP,
+        thread_ops.SYNC_GRID,
         tile_ops.ASYNC_COMMIT,
         tile_ops.ASYNC_WAIT,
     )
@@ -558,23 +632,6 @@ def _is_effect_of_each(stmt: Any) -> bool:
     if not isinstance(stmt, X.Evaluate) or not isinstance(stmt.value, ir.Call):
         return False
     return not _is_barrier(stmt.value) and not _is_tile_operation(stmt.value)
-
-
-def _defined(stmt: Any) -> set[int]:
-    """Scalars and private buffers that `stmt` gives values."""
-    found: set[int] = set()
-    for s in walk(stmt):
-        if isinstance(s, X.Bind):
-            found.add(s.var.__chandle__())
-        elif isinstance(s, X.BufferStore) and str(s.buffer.scope()) in _PRIVATE:
-            found.add(s.buffer.__chandle__())
-        elif isinstance(s, X.Evaluate) and _is_tile_operation(s.value):
-            found |= {
-                a.source.__chandle__()
-                for a in s.value.args
-                if isinstance(a, ir.TensorRegion) and str(a.source.scope()) in _PRIVATE
-            }
-    return found
 
 
 def _accumulated_in_parallel(body: Any) -> set[int]:
