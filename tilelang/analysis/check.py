@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tilelang.analysis import (
+    bank_conflict,
     block_write_race,
     bounds,
     divergent_barrier,
@@ -25,7 +26,9 @@ from tilelang.analysis import (
     narrow_accumulator,
     nested_tile_op,
     never_read,
+    not_prefetched,
     output_not_written,
+    overwritten_in_loop,
     parallel_read_race,
     parallel_reduction_race,
     parallel_write_race,
@@ -35,8 +38,10 @@ from tilelang.analysis import (
     shared_memory_budget,
     small_gemm_tile,
     thread_count,
+    uncoalesced_access,
     uninitialised_accumulator,
     unsupported_nesting,
+    unsynchronised_exchange,
 )
 from tilelang.analysis.kernel_facts import kernel_facts
 from tilelang.analysis.subject import Check, Subject, soften
@@ -76,10 +81,13 @@ CHECKS: tuple[Check, ...] = (
     nested_tile_op.check,
     unsupported_nesting.check,
     divergent_barrier.check,
+    unsynchronised_exchange.check,
     uninitialised_accumulator.check,
     read_before_write.check,
     output_not_written.check,
+    overwritten_in_loop.check,
     pipelined_write_after_read.check,
+    not_prefetched.check,
     parallel_reduction_race.check,
     parallel_read_race.check,
     parallel_write_race.check,
@@ -91,6 +99,8 @@ CHECKS: tuple[Check, ...] = (
     low_occupancy.check,
     missing_pipeline.check,
     small_gemm_tile.check,
+    uncoalesced_access.check,
+    bank_conflict.check,
     never_read.check,
 )
 

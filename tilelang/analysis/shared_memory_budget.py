@@ -40,7 +40,10 @@ def check(subject: Subject) -> Iterator[Problem]:
     largest = max(alive, key=lambda t: t.at_least)
     yield SHARED_MEMORY_BUDGET.at(
         largest.buffer.span,
-        related=tuple(Related(t.buffer.span, _part(t, padded)) for t in alive if t is not largest),
+        related=(
+            *(Related(t.buffer.span, _part(t, padded)) for t in alive if t is not largest),
+            *(Related(loop.span, "this loop keeps several versions") for loop in _pipelines(subject, alive)),
+        ),
         fixes=_fewer_stages(subject, alive, total - limit),
         least="" if padded else "at least ",
         total=bytes_text(total),
@@ -63,13 +66,10 @@ def _part(tile: SharedTile, padded: bool) -> str:
 
 def _fewer_stages(subject: Subject, alive: list[SharedTile], excess: int) -> tuple[Fix, ...]:
     """The most stages that fit, where one loop's `num_stages` decides them all."""
-    loops: dict[int, Loop] = {}
-    for buffer, (_, inside) in pipeline_stages(subject).items():
-        if any(t.buffer is buffer for t in alive):
-            loops |= {id(loop): loop for loop in inside}
+    loops = _pipelines(subject, alive)
     if len(loops) != 1:
         return ()
-    (loop,) = loops.values()
+    (loop,) = loops
     now = as_int(loop.annotations["num_stages"]) or 0
     for stages in range(now - 1, 0, -1):
         saved = sum(_one_version(t) * (now - stages) for t in alive if t.stages == now)
@@ -77,6 +77,15 @@ def _fewer_stages(subject: Subject, alive: list[SharedTile], excess: int) -> tup
             edit = keyword_edit(loop.span, subject.text, "num_stages", stages)
             return () if edit is None else (Fix(f"Use num_stages={stages}", (edit,)),)
     return ()
+
+
+def _pipelines(subject: Subject, alive: list[SharedTile]) -> list[Loop]:
+    """The loops whose stages multiply some of the tiles."""
+    loops: dict[int, Loop] = {}
+    for buffer, (_, inside) in pipeline_stages(subject).items():
+        if any(t.buffer is buffer and t.stages > 1 for t in alive):
+            loops |= {id(loop): loop for loop in inside}
+    return list(loops.values())
 
 
 def _one_version(tile: SharedTile) -> int:

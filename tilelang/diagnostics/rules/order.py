@@ -31,6 +31,15 @@ READ_PARTLY_WRITTEN = replace(
     message="{missing} of dimension {dim} of {buffer} is read here, but nothing was written there",
 )
 
+OVERWRITTEN_IN_LOOP = Rule(
+    "overwritten-in-loop",
+    "order",
+    Severity.WARNING,
+    "What an iteration writes should be read before the next one replaces it.",
+    "{buffer} is replaced in every iteration of {var} and read only behind the loop, at line {line}: of all "
+    "iterations only the last one counts",
+)
+
 OUTPUT_NOT_WRITTEN = Rule(
     "output-not-written",
     "order",
@@ -65,6 +74,17 @@ PIPELINED_WRITE_AFTER_READ = Rule(
     "A pipelined tile is refilled only after it was used, so its copy cannot run ahead.",
     "{buffer} is read at line {line} before this copy refills it in the same iteration, so the copy cannot "
     "be prefetched: copy first, or use num_stages=0",
+)
+NOT_PREFETCHED = Rule(
+    "not-prefetched",
+    "order",
+    Severity.HINT,
+    "What keeps a pipelined loop, or one of its copies, from running ahead.",
+    "{tile} is not prefetched: {cause}",
+)
+NOTHING_TO_PREFETCH = replace(
+    NOT_PREFETCHED,
+    message="num_stages={stages} has no effect: {cause}",
 )
 PARALLEL_REDUCTION_RACE = Rule(
     "parallel-reduction-race",

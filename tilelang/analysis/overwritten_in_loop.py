@@ -1,0 +1,107 @@
+"""overwritten-in-loop: every iteration replaces a tile that nothing has read since the one before.
+
+Only the last iteration's result is left then, where the author wanted a sum, a maximum or a concatenation: a
+product with clear_accum=True, T.clear inside the loop, a reduction that clears, a copy to a fixed place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilelang.analysis.contents import History, Touch, histories
+from tilelang.analysis.subject import Subject
+from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.rules.order import OVERWRITTEN_IN_LOOP
+from tilelang.ir.prove import free_vars
+from tilelang.ir.tile_program import Do, For, Loop, Store, walk
+from tilelang.ir.values import Buffer, Unknown, Value, as_int
+
+from tvm import ir  # isort: skip
+
+_IN_ORDER = ("serial", "Pipelined", "unroll")
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """Silent where an iteration may differ from the others by a condition, or where all write the same."""
+    loops = [n for n in walk(subject.program.body) if isinstance(n, For) and n.loop.kind in _IN_ORDER]
+    for history in subject.shared(histories):
+        if history.escaped or history.buffer.role is not None:
+            continue
+        for node in loops:
+            found = _overwrite(history, node.loop)
+            if found is not None and _several(node.loop) and _varies(subject, history.buffer, node):
+                yield _problem(history, node.loop, *found)
+                break
+
+
+def _overwrite(history: History, loop: Loop) -> tuple[Touch, Touch] | None:
+    """The write that replaces the whole tile at first in each iteration, and the read behind the loop."""
+    inside = [t for t in history.touches if loop in t.context.loops]
+    if not inside or any(t.context.guards or t.context.maybe for t in inside):
+        return None
+    first = inside[0]
+    if first.mode != "write" or loop not in first.steady or not _whole(history.buffer, first):
+        return None
+    own = {t.order for t in inside if t.mode == "write" and t.record is None}
+    if any(t.mode == "read" and t.order not in own for t in inside):
+        return None
+    after = next((t for t in history.touches if t.order > inside[-1].order and t.mode != "write"), None)
+    return None if after is None else (first, after)
+
+
+def _whole(buffer: Buffer, touch: Touch) -> bool:
+    if touch.record is None or touch.starts is None or len(touch.extents) != len(buffer.shape):
+        return False
+    return all(as_int(s) == 0 for s in touch.starts) and all(
+        _same(e, d) for e, d in zip(touch.extents, buffer.shape, strict=True)
+    )
+
+
+def _same(a: Value, b: Value) -> bool:
+    return a is b or (as_int(a) is not None and as_int(a) == as_int(b))
+
+
+def _several(loop: Loop) -> bool:
+    """Whether the loop is not known to run once only."""
+    return all(not isinstance(e, Unknown) and as_int(e) not in (0, 1) for e in loop.extents)
+
+
+def _varies(subject: Subject, tile: Buffer, node: For) -> bool:
+    """Whether what is written depends on the iteration: by an index, or by tiles that the loop fills anew."""
+    changing: set[Buffer] = set()
+    loop_vars = set(node.loop.vars)
+    for _ in range(2):  # a tile may be filled from one that stands behind it
+        for part in walk(node.body):
+            for target, sources in _flows(subject, part):
+                if any(s in changing or (isinstance(s, ir.Var) and s in loop_vars) for s in sources):
+                    changing.add(target)
+    return tile in changing
+
+
+def _flows(subject: Subject, node: object) -> Iterator[tuple[Buffer, list[object]]]:
+    """Tile -> what is written there is made of: buffers, and variables of indices and values."""
+    if isinstance(node, Do):
+        accesses = subject.accesses(node.record)
+        read = [a for a in accesses if a.mode != "write"]
+        sources: list[object] = [a.region.buffer.storage for a in read]
+        sources += [v for a in read for s in a.region.starts for v in free_vars(s)]
+        for access in accesses:
+            if access.mode != "read":
+                yield access.region.buffer.storage, sources
+    elif isinstance(node, Store):
+        by_var = {b.var: b.storage for b in subject.program.buffers if b.known}
+        found = free_vars(node.value)
+        yield node.buffer.storage, [by_var.get(v, v) for v in found]
+
+
+def _problem(history: History, loop: Loop, first: Touch, after: Touch) -> Problem:
+    return OVERWRITTEN_IN_LOOP.at(
+        first.span,
+        related=(
+            Related(loop.span, "in this loop"),
+            Related(after.span, f"{history.buffer.name} is read here, behind the loop"),
+        ),
+        buffer=history.buffer.name,
+        var=", ".join(v.name for v in loop.vars),
+        line=after.span.line,
+    )
