@@ -52,6 +52,7 @@ def parallel_stores(subject: Subject) -> Iterator[Store]:
         if (
             isinstance(node, Store)
             and node.buffer.scope in ("shared", "global")
+            and node.buffer.known
             and node.context.parallel_vars()
             and not any(isinstance(v, Unknown) for v in (node.value, *node.indices))
         ):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilelang.analysis.contents import History, histories
+from tilelang.analysis.contents import histories
+from tilelang.analysis.pipelined_loads import pipelined_loads, read_outside, stages_of
 from tilelang.analysis.subject import Subject
 from tilelang.arch.tables import features, limits, matrix_instructions
-from tilelang.ir.tile_program import Do, For, Loop, OpRecord, walk
+from tilelang.ir.tile_program import For, Loop, OpRecord, walk
 from tilelang.ir.values import Buffer, Unknown, as_int
 from tilelang.layout.gemm_operands import shared_operand
 from tilelang.layout.shared import SharedLayout
@@ -155,32 +156,17 @@ def _has_workspace(subject: Subject) -> bool:
 def pipeline_stages(subject: Subject) -> dict[Buffer, tuple[int, list[Loop]]]:
     """Shared tiles that pipelined loops fill ahead: the versions kept, and the loops that do so.
 
-    The conditions are those under which the pipelining pass lets a copy run early: an unconditional copy of a
-    whole tile from global memory in the body of `T.Pipelined(num_stages=n)`, its only write there, read only
-    behind it and only in such loops. On targets without asynchronous copies every tile has one version.
+    A copy runs ahead under the conditions of `ops.pipelining`, if its tile is read only in loops that fill
+    it. On targets without asynchronous copies every tile has one version.
     """
     found: dict[Buffer, tuple[int, list[Loop]]] = {}
-    if not features(subject.target).async_copies:
-        return found
     viewed = {b.storage for b in subject.program.buffers if b.view_of is not None}
-    by_buffer = {h.buffer: h for h in subject.shared(histories)}
-    for node in walk(subject.program.body):
-        if not isinstance(node, For) or not _is_pipeline(subject, node.loop):
-            continue
-        versions = as_int(node.loop.annotations["num_stages"]) or 0
-        for child in node.body:
-            target = filled_from_global(child.record) if isinstance(child, Do) else None
-            history = by_buffer.get(target) if target is not None else None
-            if history is None or target in viewed or not _runs_early(history, node.loop):
-                continue
-            before, loops = found.get(history.buffer, (1, []))
-            found[history.buffer] = (max(before, versions), [*loops, node.loop])
-    return {b: entry for b, entry in found.items() if _read_only_in(by_buffer[b], entry[1])}
-
-
-def _is_pipeline(subject: Subject, loop: Loop) -> bool:
-    stages = as_int(loop.annotations.get("num_stages", 0)) or 0
-    return loop.kind == "Pipelined" and stages >= 2 and loop not in subject.loops_with_jumps
+    escaped = {h.buffer for h in subject.shared(histories) if h.escaped}
+    for load in subject.shared(pipelined_loads):
+        if load.hindrance is None and load.tile not in viewed and load.tile not in escaped:
+            before, loops = found.get(load.tile, (1, []))
+            found[load.tile] = (max(before, stages_of(load.loop)), [*loops, load.loop])
+    return {b: entry for b, entry in found.items() if read_outside(subject, b, entry[1]) is None}
 
 
 def filled_from_global(record: OpRecord) -> Buffer | None:
@@ -190,17 +176,6 @@ def filled_from_global(record: OpRecord) -> Buffer | None:
         return None
     is_load = src.buffer.scope == "global" and dst.buffer.scope == "shared"
     return dst.buffer if is_load else None
-
-
-def _runs_early(history: History, loop: Loop) -> bool:
-    """Whether the loop writes the tile once, before it reads it."""
-    inside = [t for t in history.touches if any(x is loop for x in t.context.loops)]
-    writes = [t for t in inside if t.mode != "read"]
-    return not history.escaped and len(writes) == 1 and inside[0] is writes[0]
-
-
-def _read_only_in(history: History, loops: list[Loop]) -> bool:
-    return all(any(x is loop for x in t.context.loops for loop in loops) for t in history.reads)
 
 
 def _orders_in(subject: Subject, loop: Loop) -> tuple[int, int]:

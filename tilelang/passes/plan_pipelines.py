@@ -34,6 +34,7 @@ from tilelang.ir import tile_ops
 from tilelang.ir.build import LOOP_KIND
 from tilelang.ir.tile_ops import seq
 from tilelang.ops.copy import Copy
+from tilelang.ops.pipelining import Load, Step, hindrance
 from tilelang.passes.accesses import Access, accesses, all_accesses
 from tilelang.passes.walk import (
     children,
@@ -196,48 +197,43 @@ def _candidates(loop: X.For) -> Iterator[_Producer]:
         return
     body = _sequence(loop.body)
     scalars: dict[ir.Var, Any] = {}
-    touched = [list(all_accesses(s)) for s in body]
-    written = {a.buffer.__chandle__() for per in touched for a in per if a.mode == "write"}
-    bound_inside = {v.__chandle__() for s in body for v in _defined(s)}
-    # What an instruction returns cannot be had twice.
-    bound_inside |= {
-        s.var.__chandle__() for s in body if isinstance(s, X.Bind) and tile_ops.is_ours(s.value)
-    }
+    steps: list[Step] = []
+    copies: dict[int, Copy] = {}
     for at, stmt in enumerate(body):
-        if isinstance(stmt, X.Bind) and not tile_ops.is_ours(stmt.value):
-            scalars[stmt.var] = substitute(stmt.value, scalars)
-        if not (isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.COPY)):
-            continue
-        copy = Copy.read(stmt.value)
-        src, dst = copy.src.source, copy.dst.source
-        if src.scope() != "global" or not dst.scope().startswith("shared") or not _covers(copy.dst):
-            continue
-        replayed = replace(copy, src=substitute(copy.src, scalars), dst=substitute(copy.dst, scalars))
-        mine = dst.__chandle__()
-        others = [
-            a for k, per in enumerate(touched) if k != at for a in per if a.buffer.__chandle__() == mine
-        ]
-        read_before = any(a.buffer.__chandle__() == mine for per in touched[:at] for a in per)
-        if read_before or any(a.mode == "write" for a in others):
-            continue
-        if not _stable(replayed, written - {mine}, bound_inside):
-            continue
-        yield _Producer(stmt, replayed, dst)
+        touched = list(all_accesses(stmt))
+        binds = {v.__chandle__() for v in _defined(stmt)}
+        if isinstance(stmt, X.Bind):
+            if tile_ops.is_ours(stmt.value):  # what an instruction returns cannot be had twice
+                binds.add(stmt.var.__chandle__())
+            else:
+                scalars[stmt.var] = substitute(stmt.value, scalars)
+        load = None
+        if isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.COPY):
+            copy = Copy.read(stmt.value)
+            if copy.src.source.scope() == "global" and copy.dst.source.scope().startswith("shared"):
+                src, dst = substitute(copy.src, scalars), substitute(copy.dst, scalars)
+                copies[at] = replace(copy, src=src, dst=dst)
+                load = _load(copies[at])
+        reads, writes = (
+            frozenset(a.buffer.__chandle__() for a in touched if (a.mode == "write") is written)
+            for written in (False, True)
+        )
+        steps.append(Step(reads, writes, frozenset(binds), load))
+    for at, copy in copies.items():
+        if hindrance(steps, at) is None:
+            yield _Producer(body[at], copy, copy.dst.source)
 
 
-def _stable(copy: Copy, written: set[int], bound_inside: set[int]) -> bool:
-    """Whether source and indices are the same however early they are read."""
-    for region in (copy.src, copy.dst):
-        if region is copy.src and region.source.__chandle__() in written:
-            return False
-        for r in region.region:
-            for var in variables(r.min):
-                handle = var.__chandle__()
-                if handle in written or handle in bound_inside:
-                    return False
-                if X.is_buffer_var(var) and var.scope() not in ("global", "local.var"):
-                    return False
-    return True
+def _load(copy: Copy) -> Load:
+    """The copy as `ops.pipelining` describes it, memory and scalars named by their handles."""
+    used = [v for region in (copy.src, copy.dst) for r in region.region for v in variables(r.min)]
+    return Load(
+        copy.src.source.__chandle__(),
+        copy.dst.source.__chandle__(),
+        _covers(copy.dst),
+        frozenset(v.__chandle__() for v in used),
+        not any(X.is_buffer_var(v) and v.scope() not in ("global", "local.var") for v in used),
+    )
 
 
 def _defined(stmt: Any) -> Iterator[ir.Var]:

@@ -1,0 +1,110 @@
+"""not-prefetched: what keeps a copy of a pipelined loop, or the whole loop, from running ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilelang.analysis.contents import histories
+from tilelang.analysis.pipelined_loads import (
+    PipelinedLoad,
+    pipelined_loads,
+    pipelines,
+    read_outside,
+    stages_of,
+)
+from tilelang.analysis.subject import Subject, soften
+from tilelang.arch.tables import features
+from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.rules.order import NOT_PREFETCHED, NOTHING_TO_PREFETCH
+from tilelang.ir.tile_program import Do, For, Jump, Loop, OpRecord, walk
+from tilelang.ir.values import Buffer
+from tilelang.ops.operands import declared
+
+_NESTED = "only copies directly in the body of the loop run ahead, not those in a branch or a loop of it"
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """On targets that copy asynchronously: on others no loop is pipelined, whatever its author does."""
+    if not features(subject.target).async_copies or not subject.program.complete:
+        return
+    loads = subject.shared(pipelined_loads)
+    for load in loads:
+        cause = _cause(subject, load, [x.loop for x in loads if x.tile is load.tile])
+        if cause is not None:
+            yield _problem(load.record, load.tile, load.loop, cause)
+    for node in pipelines(subject):
+        direct = {x.record for x in loads if x.loop is node.loop}
+        for record in _loads_inside(node):
+            if record not in direct:
+                dst = record.region("dst")
+                if dst is not None:
+                    yield _problem(record, dst.buffer, node.loop, _NESTED)
+        if not direct and not any(_loads_inside(node)):
+            yield _nothing(node.loop, "nothing in this loop is copied from global to shared memory")
+    for node in walk(subject.program.body):
+        if isinstance(node, For) and stages_of(node.loop) >= 2 and node.loop in subject.loops_with_jumps:
+            jump = next(n for n in walk(node.body) if isinstance(n, Jump))
+            cause = f"`{jump.kind}` at line {jump.span.line} may cut it short, so it cannot load ahead"
+            yield _nothing(node.loop, cause)
+
+
+def _cause(subject: Subject, load: PipelinedLoad, loops: list[Loop]) -> str | None:
+    """Why a copy does not run ahead, in words; None if it does, or if another rule says so."""
+    tile, source = load.tile.name, load.source.name
+    if load.tile.view_of is not None or any(
+        b.view_of is not None and b.storage is load.tile.storage for b in subject.program.buffers
+    ):
+        return f"{load.tile.storage.name} is also used through a view, which has one version only"
+    match load.hindrance:
+        case "part":
+            return f"the copy fills a part of {tile}; only copies of whole tiles run ahead"
+        case "written-twice":
+            return f"another statement of the iteration writes {tile} too"
+        case "source-written":
+            return f"the loop writes {source}, so a later iteration may need what an earlier one wrote"
+        case "index-changes":
+            return "its place depends on what the loop computes"
+        case "read-before":
+            return None  # pipelined-write-after-read
+    if any(h.escaped for h in subject.shared(histories) if h.buffer is load.tile):
+        return None
+    line = read_outside(subject, load.tile, loops)
+    if line is not None:
+        return f"it is read at line {line}, outside the loop, where only one version can be meant"
+    return None
+
+
+def _loads_inside(node: For) -> list[OpRecord]:
+    """Copies from global to shared memory anywhere in a loop, but for those of pipelines inside it."""
+    inner = {id(r) for n in walk(node.body) if _is_pipeline(n) for r in _records(n)}
+    return [r for r in _records(node) if id(r) not in inner and _is_load(r)]
+
+
+def _is_pipeline(node: object) -> bool:
+    return isinstance(node, For) and stages_of(node.loop) >= 2
+
+
+def _records(node: object) -> list[OpRecord]:
+    assert isinstance(node, For)
+    return [n.record for n in walk(node.body) if isinstance(n, Do)]
+
+
+def _is_load(record: OpRecord) -> bool:
+    src, dst = record.region("src"), record.region("dst")
+    if record.op != "copy" or src is None or dst is None:
+        return False
+    return src.buffer.scope == "global" and dst.buffer.scope == "shared"
+
+
+def _problem(record: OpRecord, tile: Buffer, loop: Loop, cause: str) -> Problem:
+    problem = NOT_PREFETCHED.at(
+        record.span_of("dst"),
+        related=(Related(loop.span, "the pipelined loop"), *declared(tile)),
+        tile=tile.name,
+        cause=cause,
+    )
+    return soften(problem, record.context)
+
+
+def _nothing(loop: Loop, cause: str) -> Problem:
+    return NOTHING_TO_PREFETCH.at(loop.span, stages=stages_of(loop), cause=cause)

@@ -1,0 +1,176 @@
+"""The loads of pipelined loops, and what keeps each of them from running ahead of its iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tilelang.analysis.contents import histories
+from tilelang.analysis.subject import Subject
+from tilelang.arch.tables import features
+from tilelang.ir.prove import free_vars
+from tilelang.ir.tile_ops import is_ours
+from tilelang.ir.tile_program import (
+    Bind,
+    Do,
+    Evaluate,
+    For,
+    If,
+    Launch,
+    Loop,
+    Node,
+    OpRecord,
+    Store,
+    walk,
+)
+from tilelang.ir.values import Buffer, Value, as_int
+from tilelang.ops.pipelining import Hindrance, Load, Step, hindrance
+
+from tvm import ir  # isort: skip
+
+
+@dataclass(frozen=True, eq=False)
+class PipelinedLoad:
+    """One copy from global memory to a shared tile in the body of a pipelined loop."""
+
+    record: OpRecord
+    source: Buffer
+    tile: Buffer
+    loop: Loop
+    hindrance: Hindrance | None
+
+
+def pipelines(subject: Subject) -> list[For]:
+    """Loops with two stages or more on a target that copies asynchronously; one that may be left early runs
+    without stages, since copies of iterations that never come would stay in flight.
+    """
+    if not features(subject.target).async_copies:
+        return []
+    return [
+        node
+        for node in walk(subject.program.body)
+        if isinstance(node, For) and stages_of(node.loop) >= 2 and node.loop not in subject.loops_with_jumps
+    ]
+
+
+def stages_of(loop: Loop) -> int:
+    """`num_stages` of a T.Pipelined, 0 for other loops."""
+    asked = as_int(loop.annotations.get("num_stages", 0)) or 0
+    return asked if loop.kind == "Pipelined" else 0
+
+
+def pipelined_loads(subject: Subject) -> list[PipelinedLoad]:
+    """The loads that stand directly in the body of a pipeline, in program order."""
+    found = []
+    by_var = {b.var: b for b in subject.program.buffers if b.known}
+    for node in pipelines(subject):
+        steps = _steps(subject, node, by_var)
+        for at, child in enumerate(node.body):
+            load = steps[at].load
+            if load is None or not isinstance(child, Do):
+                continue
+            src, dst = child.record.region("src"), child.record.region("dst")
+            if src is not None and dst is not None:
+                hindered = hindrance(steps, at)
+                found.append(PipelinedLoad(child.record, src.buffer, dst.buffer, node.loop, hindered))
+    return found
+
+
+def read_outside(subject: Subject, tile: Buffer, loops: list[Loop]) -> int | None:
+    """The line on which a tile is read outside of `loops`, where nobody knows which version is meant."""
+    history = next((h for h in subject.shared(histories) if h.buffer is tile), None)
+    for touch in history.reads if history is not None else ():
+        if not any(x is loop for x in touch.context.loops for loop in loops):
+            return touch.span.line
+    return None
+
+
+def _steps(subject: Subject, node: For, by_var: Mapping[ir.Var, Buffer]) -> list[Step]:
+    scalars: dict[ir.Var, set[ir.Var]] = {}
+    steps = []
+    for child in node.body:
+        reads, writes = _touched(subject, child, by_var)
+        binds: set[Hashable] = {v for n in walk([child]) for v in _bound(n, n is child)}
+        if isinstance(child, Bind) and child.var not in binds:
+            scalars[child.var] = _replayed(child.value, scalars)
+        load = _load(subject, child.record, scalars, by_var) if isinstance(child, Do) else None
+        steps.append(Step(frozenset(reads), frozenset(writes), frozenset(binds), load))
+    return steps
+
+
+def _bound(node: Node, outermost: bool) -> Iterator[ir.Var]:
+    """Scalars that cannot be replayed: loop variables, what is bound inside of a statement, results of
+    instructions.
+    """
+    if isinstance(node, For):
+        yield from node.loop.vars
+    elif isinstance(node, Bind) and (not outermost or is_ours(node.value)):
+        yield node.var
+
+
+def _replayed(value: Value, scalars: Mapping[ir.Var, set[ir.Var]]) -> set[ir.Var]:
+    """What a value depends on, with scalars of the body replaced by what they depend on."""
+    return {w for v in free_vars(value) for w in scalars.get(v, {v})}
+
+
+def _load(
+    subject: Subject,
+    record: OpRecord,
+    scalars: Mapping[ir.Var, set[ir.Var]],
+    by_var: Mapping[ir.Var, Buffer],
+) -> Load | None:
+    src, dst = record.region("src"), record.region("dst")
+    if record.op != "copy" or src is None or dst is None:
+        return None
+    if src.buffer.scope != "global" or dst.buffer.scope != "shared":
+        return None
+    extents = next((a.extents for a in subject.accesses(record) if a.argument == "dst"), dst.extents)
+    sizes = [as_int(d) for d in dst.buffer.shape]
+    whole = [as_int(s) for s in dst.starts] == [0] * len(sizes) and [as_int(e) for e in extents] == sizes
+    used = {v for start in (*src.starts, *dst.starts) for v in _replayed(start, scalars)}
+    memory = {by_var[v] for v in used if v in by_var}
+    return Load(
+        src.buffer.storage,
+        dst.buffer.storage,
+        whole and None not in sizes,
+        frozenset(by_var[v].storage if v in by_var else v for v in used),
+        all(b.scope in ("global", "local.var") for b in memory),
+    )
+
+
+def _touched(
+    subject: Subject, node: Node, by_var: Mapping[ir.Var, Buffer]
+) -> tuple[set[Buffer], set[Buffer]]:
+    """The storage that a statement and all in it reads and writes."""
+    reads: set[Buffer] = set()
+    writes: set[Buffer] = set()
+
+    def value(*values: Value) -> None:
+        reads.update(by_var[v].storage for x in values for v in free_vars(x) if v in by_var)
+
+    for part in walk([node]):
+        match part:
+            case Do():
+                for access in subject.accesses(part.record):
+                    value(*access.region.starts)
+                    if access.mode != "write":
+                        reads.add(access.region.buffer.storage)
+                    if access.mode != "read":
+                        writes.add(access.region.buffer.storage)
+                for operand in part.record.operands.values():
+                    value(operand.value)
+            case Store():
+                value(part.value, *part.indices)
+                writes.add(part.buffer.storage)
+            case Bind():
+                value(part.value)
+            case Evaluate():
+                value(part.value)
+                writes.update(by_var[v].storage for v in free_vars(part.value) if v in by_var)
+            case For():
+                value(*part.loop.mins, *part.loop.extents, part.condition)
+            case If():
+                value(part.condition)
+            case Launch():
+                pass
+    return reads, writes

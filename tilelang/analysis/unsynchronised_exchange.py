@@ -1,0 +1,85 @@
+"""unsynchronised-exchange: threads that exchange values through shared memory where no barrier can stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilelang.analysis.collisions import Touching, cell_text, collisions
+from tilelang.analysis.divergent_barrier import parts_threads
+from tilelang.analysis.subject import Subject, soften
+from tilelang.arch.tables import features
+from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.rules.order import UNSYNCHRONISED_EXCHANGE
+from tilelang.ir.tile_program import Access, Evaluate, For, If, Launch, Loop, Node, walk
+from tilelang.ir.values import Unknown
+from tilelang.ops.operands import declared
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """In branches that only some threads take; elsewhere the compiler places the barrier. A branch with a
+    call of any kind (a barrier of a warp, an atomic) or a `while` is left to its author.
+    """
+    if features(subject.target).spreads_blocks and subject.launch is not None:
+        yield from _visit(subject, subject.launch.body, ())
+
+
+def _visit(subject: Subject, nodes: list[Node], loops: tuple[Loop, ...]) -> Iterator[Problem]:
+    for node in nodes:
+        if isinstance(node, Launch):
+            yield from _visit(subject, node.body, loops)
+        elif isinstance(node, For) and node.loop.kind != "Parallel":
+            yield from _visit(subject, node.body, (*loops, node.loop))
+        elif isinstance(node, If):
+            if parts_threads(subject, (node.condition,), loops):
+                yield from _in_branch(subject, node)
+            else:
+                yield from _visit(subject, [*node.body, *node.orelse], loops)
+
+
+def _in_branch(subject: Subject, node: If) -> Iterator[Problem]:
+    inside = list(walk([node]))
+    if any(isinstance(n, Evaluate) or (isinstance(n, For) and n.loop.kind == "while") for n in inside):
+        return
+    accesses = [a for a in subject.program.accesses if _is_exchange(a, node)]
+    for k, read in enumerate(accesses):
+        for write in accesses[:k]:
+            if read.mode == "read" and write.mode == "write" and read.buffer is write.buffer:
+                problem = _problem(subject, node, write, read)
+                if problem is not None:
+                    yield problem
+                    return
+
+
+def _is_exchange(access: Access, node: If) -> bool:
+    return (
+        access.buffer.scope == "shared"
+        and not access.context.parallel_vars()
+        and len(access.indices) == len(access.buffer.shape)
+        and not any(isinstance(i.start, Unknown) for i in access.indices)
+        and any(g.condition is node.condition for g in access.context.guards)
+    )
+
+
+def _problem(subject: Subject, node: If, write: Access, read: Access) -> Problem | None:
+    same_side = [g for g in write.context.guards if g in read.context.guards]
+    if len(same_side) != len(write.context.guards):
+        return None  # the other branch, or one inside
+    for met in collisions(subject, _touching(subject, read), _touching(subject, write)):
+        problem = UNSYNCHRONISED_EXCHANGE.at(
+            read.span,
+            related=(
+                Related(write.span, "the element is written here"),
+                Related(node.span, "only some threads pass this condition"),
+                *declared(read.buffer),
+            ),
+            reader=met.name(met.first),
+            writer=met.name(met.second),
+            access=cell_text(subject, read.buffer, [i.start for i in read.indices], met.first),
+        )
+        return soften(problem, read.context)
+    return None
+
+
+def _touching(subject: Subject, access: Access) -> Touching:
+    assert subject.launch is not None
+    return Touching(access.context, tuple(i.start for i in access.indices), subject.launch.thread_vars)
