@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tilelang.analysis import (
-    bank_conflict,
     block_write_race,
     bounds,
     divergent_barrier,
@@ -38,7 +37,6 @@ from tilelang.analysis import (
     shared_memory_budget,
     small_gemm_tile,
     thread_count,
-    uncoalesced_access,
     uninitialised_accumulator,
     unsupported_nesting,
     unsynchronised_exchange,
@@ -99,8 +97,6 @@ CHECKS: tuple[Check, ...] = (
     low_occupancy.check,
     missing_pipeline.check,
     small_gemm_tile.check,
-    uncoalesced_access.check,
-    bank_conflict.check,
     never_read.check,
 )
 
