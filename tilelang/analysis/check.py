@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tilelang.analysis import (
+    bank_conflict,
     block_write_race,
     bounds,
     divergent_barrier,
@@ -37,6 +38,7 @@ from tilelang.analysis import (
     shared_memory_budget,
     small_gemm_tile,
     thread_count,
+    uncoalesced_access,
     uninitialised_accumulator,
     unsupported_nesting,
     unsynchronised_exchange,
@@ -97,6 +99,8 @@ CHECKS: tuple[Check, ...] = (
     low_occupancy.check,
     missing_pipeline.check,
     small_gemm_tile.check,
+    uncoalesced_access.check,
+    bank_conflict.check,
     never_read.check,
 )
 

@@ -56,3 +56,27 @@ SMALL_GEMM_TILE = Rule(
     "a tile of M={m}, N={n} gives {ratio:.0f} multiplications for each element it loads, 128×128 gives 64: "
     "larger tiles read the tensors fewer times",
 )
+
+UNCOALESCED_ACCESS = Rule(
+    "uncoalesced-access",
+    "performance",
+    Severity.HINT,
+    "Neighbouring threads should touch neighbouring elements of global memory.",
+    "{last} is the last variable of T.Parallel, so neighbouring threads touch {buffer} a row apart: a warp "
+    "moves {sectors} pieces of {size} bytes where {needed} would do; let {along} be the last, or go through "
+    "a shared tile",
+)
+
+BANK_CONFLICT = Rule(
+    "bank-conflict",
+    "performance",
+    Severity.HINT,
+    "Threads of a warp that touch one bank of shared memory take turns.",
+    "{degree} threads of a warp touch different words of one bank of {buffer}, so the access takes {degree} "
+    "turns: rows of {padded} elements instead of {row} begin in different banks",
+)
+BANK_CONFLICT_STRIDE = replace(
+    BANK_CONFLICT,
+    message="{degree} threads of a warp touch different words of one bank of {buffer}, so the access takes "
+    "{degree} turns: neighbouring threads should touch neighbouring elements",
+)

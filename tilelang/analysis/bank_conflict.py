@@ -1,0 +1,49 @@
+"""bank-conflict: threads of a warp touch different words of one bank of shared memory and take turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilelang.analysis.shared_memory import shared_tiles
+from tilelang.analysis.subject import Subject
+from tilelang.analysis.warp_accesses import WarpAccess, warp_accesses
+from tilelang.arch.tables import features
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.performance import BANK_CONFLICT, BANK_CONFLICT_STRIDE
+from tilelang.ir.values import as_int
+from tilelang.layout.banks import conflict_degree
+from tilelang.layout.shared import SharedLayout, linear
+from tilelang.ops.operands import declared
+
+_MANY = 4
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """For row-major tiles; operands of a T.gemm are swizzled, which no other row length would help."""
+    if not features(subject.target).spreads_blocks:
+        return
+    tiles = {t.buffer: t for t in subject.shared(shared_tiles)}
+    for one in subject.shared(warp_accesses):
+        buffer = one.access.buffer
+        tile = tiles.get(buffer)
+        layout = _row_major(one) if tile is not None and tile.layout is None else None
+        if layout is None:
+            continue
+        addresses = [int(layout.offset(index)) * one.bytes for index in one.indices]
+        degree = conflict_degree(addresses, one.bytes * one.width)
+        if degree >= _MANY:
+            by_rows = any(f.coefficient(v) for f in one.forms[:-1] for v in one.variables)
+            yield (BANK_CONFLICT if by_rows else BANK_CONFLICT_STRIDE).at(
+                one.access.span,
+                related=declared(buffer),
+                buffer=buffer.name,
+                degree=degree,
+                row=as_int(buffer.shape[-1]),
+                padded=(as_int(buffer.shape[-1]) or 0) + max(1, 4 // one.bytes),
+            )
+
+
+def _row_major(one: WarpAccess) -> SharedLayout | None:
+    shape = [as_int(n) for n in one.access.buffer.shape]
+    known = tuple(n for n in shape if n is not None)
+    return linear(known, one.bytes * 8) if len(known) == len(shape) else None

@@ -1,0 +1,131 @@
+"""What the threads of one warp touch together in a T.Parallel loop: the ground of rules about memory access.
+
+Only loops that touch memory alone: where a fragment takes part, its layout decides who does what. Consecutive
+iterations go to consecutive threads, as many at a time as the widest access of the loop moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tilelang.analysis.affine import Affine, affine
+from tilelang.analysis.subject import Subject
+from tilelang.ir.tile_program import Access, Loop
+from tilelang.ir.values import Unknown, as_int
+from tilelang.ops.operands import dtype_bits, dtype_name
+
+from tvm import ir  # isort: skip
+
+_VECTOR_BYTES = 16
+_ABOUT = 4096  # stands for an extent that is not known: rows of that many elements
+
+
+@dataclass(frozen=True, eq=False)
+class WarpAccess:
+    """One access of a loop over `variables`, as the threads of the first warp make it.
+
+    `indices`: of each thread's first element. `strides` of the buffer's dimensions, in elements of `bytes`.
+    `width`: elements that a thread moves at a time. `forms`: each index as a sum of variables.
+    """
+
+    access: Access
+    variables: tuple[ir.Var, ...]
+    indices: tuple[tuple[int, ...], ...]
+    strides: tuple[int, ...]
+    bytes: int
+    width: int
+    forms: tuple[Affine, ...]
+
+
+def warp_accesses(subject: Subject) -> list[WarpAccess]:
+    """All of them in program order, each statement once."""
+    found: list[WarpAccess] = []
+    for loops, accesses in _nests(subject):
+        variables = tuple(v for loop in loops for v in loop.vars)
+        extents = [as_int(e) for loop in loops for e in loop.extents]
+        sizes = [e for e in extents if e is not None]
+        if len(sizes) != len(extents) or prod(sizes) < subject.target.warp_size:
+            continue
+        starts = [as_int(m) for loop in loops for m in loop.mins]
+        if any(s != 0 for s in starts) or any(a.buffer.scope == "local.fragment" for a in accesses):
+            continue
+        formed = [(a, _forms(a)) for a in accesses if a.buffer.scope in ("global", "shared")]
+        widest = max((_width(a, f, variables, sizes) for a, f in formed if f is not None), default=1)
+        width = _least_padding(prod(sizes), widest, subject.threads)
+        lanes = [_unravel(t * width, sizes) for t in range(subject.target.warp_size)]
+        for access, forms in formed:
+            size = _element_bytes(access)
+            if forms is None or size is None or prod(sizes) < width * subject.target.warp_size:
+                continue
+            indices = tuple(
+                tuple(
+                    f.constant + sum(f.coefficient(v) * x for v, x in zip(variables, lane, strict=True))
+                    for f in forms
+                )
+                for lane in lanes
+            )
+            own = min(width, _width(access, forms, variables, sizes))
+            found.append(WarpAccess(access, variables, indices, _strides(access), size, own, forms))
+    return found
+
+
+def _nests(subject: Subject) -> Iterator[tuple[tuple[Loop, ...], list[Access]]]:
+    """Directly nested Parallel loops, and what stands in them, guards included."""
+    found: dict[tuple[int, ...], tuple[tuple[Loop, ...], list[Access]]] = {}
+    for access in subject.program.accesses:
+        loops = tuple(loop for loop in access.context.loops if loop.kind == "Parallel")
+        if loops:
+            key = tuple(id(loop) for loop in loops)
+            found.setdefault(key, (loops, []))[1].append(access)
+    yield from found.values()
+
+
+def _forms(access: Access) -> tuple[Affine, ...] | None:
+    forms = [affine(i.start) if not isinstance(i.start, Unknown) else None for i in access.indices]
+    known = tuple(f for f in forms if f is not None)
+    return known if len(known) == len(access.buffer.shape) == len(forms) else None
+
+
+def _width(access: Access, forms: Sequence[Affine], variables: Sequence[ir.Var], sizes: Sequence[int]) -> int:
+    """Elements that one thread moves at a time: a power of two of at most 16 bytes."""
+    inner, size = variables[-1], _element_bytes(access)
+    if size is None or forms[-1].coefficient(inner) != 1 or any(f.coefficient(inner) for f in forms[:-1]):
+        return 1
+    width = max(1, _VECTOR_BYTES // size)
+    while width > 1 and (sizes[-1] % width or prod(sizes) % width):
+        width //= 2
+    return width
+
+
+def _least_padding(total: int, widest: int, threads: int | None) -> int:
+    """The width up to `widest` that leaves the fewest iterations of the block idle, the widest of several."""
+    count = threads or 1
+    widths = [1 << k for k in reversed(range(widest.bit_length()))]
+    return min(widths, key=lambda w: -(-total // (w * count)) * w)
+
+
+def _element_bytes(access: Access) -> int | None:
+    bits = dtype_bits(dtype_name(access.buffer))
+    return None if bits is None or bits < 8 else bits // 8
+
+
+def _strides(access: Access) -> tuple[int, ...]:
+    given = access.buffer.strides
+    if given is not None:
+        return tuple(as_int(s) or _ABOUT for s in given)
+    strides, step = [], 1
+    for extent in reversed(access.buffer.shape):
+        strides.insert(0, step)
+        number = None if isinstance(extent, Unknown) else as_int(extent)
+        step *= number if number is not None else _ABOUT
+    return tuple(strides)
+
+
+def _unravel(flat: int, sizes: Sequence[int]) -> tuple[int, ...]:
+    found = []
+    for size in reversed(sizes):
+        found.insert(0, flat % size)
+        flat //= size
+    return tuple(found)
