@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ class Statistics:
 
     def __init__(self) -> None:
         self.barriers = 0  # of one block
+        self.printed: list[str] = []
         self.ldmatrix_conflicts = 1  # turns of the worst ldmatrix
         self.instructions: dict[str, int] = {}  # executed statements by name, of one block
 
@@ -104,7 +106,11 @@ class _Block:
         elif isinstance(s, X.AllocBuffer):
             self._allocate(s.buffer)
         elif isinstance(s, X.DeclBuffer):
-            (base,) = variables(s.data)
+            base = next(v for v in variables(s.data) if X.is_buffer_var(v))
+            if base.__chandle__() in self.local:
+                array = self.local[base.__chandle__()]
+                self.local[s.buffer.__chandle__()] = array.view(numpy_dtype(str(s.buffer.dtype)))
+                return
             self.offsets[s.buffer.__chandle__()] = self.offsets[base.__chandle__()]
         elif isinstance(s, X.Bind):
             self.e.values[s.var.__chandle__()] = self.e.value(s.value, mask)
@@ -297,6 +303,12 @@ class _Block:
             self._together(mask, name)
             self._ldmatrix(name, call.args[0].args[0], call.args[1].args[0])
             return None
+        if name.startswith("print_"):
+            self._print(list(call.args), mask)
+            return None
+        if name == "check":
+            self._assert(call.args[0], str(call.args[1].value), mask)
+            return None
         if name.startswith("atomic_"):
             return atomics.update(self, name, list(call.args), mask)
         if name.startswith("mma_"):
@@ -333,6 +345,20 @@ class _Block:
         predicate = values[0].astype(bool) if values else np.ones(self.threads, bool)
         lanes = values[1].astype(np.uint64) if len(values) > 1 else everyone
         return collectives.vote(name, predicate, lanes, mask)
+
+    def _print(self, args: list[Any], mask: np.ndarray) -> None:
+        """One line for each thread, as `printf` writes it."""
+        values = [np.broadcast_to(np.asarray(self.e.value(a, mask)), (self.threads,)) for a in args[1:]]
+        place = (*self.place, 0, 0)[:3]
+        for thread in self.number[mask]:
+            at = [thread // int(np.prod(self.thread_shape[:k])) % n for k, n in enumerate(self.thread_shape)]
+            given = (*place, *(at + [0, 0])[:3], *(v[thread].item() for v in values))
+            self.statistics.printed.append(re.sub("ll[du]", "d", str(args[0].value)) % given)
+
+    def _assert(self, condition: Any, text: str, mask: np.ndarray) -> None:
+        holds = np.broadcast_to(np.asarray(self.e.value(condition, mask), bool), (self.threads,))
+        if not holds[mask].all():
+            raise EmulationError(text)
 
     def _together(self, mask: np.ndarray, what: str) -> None:
         if not mask.all():

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilelang.analysis.subject import Subject, soften
+from tilelang.arch.tables import features
 from tilelang.diagnostics.problem import Problem
-from tilelang.diagnostics.rules.layout import FRAGMENT_RUNTIME_EXTENT, FRAGMENT_RUNTIME_LOOP
+from tilelang.diagnostics.rules.layout import (
+    FRAGMENT_RUNTIME_EXTENT,
+    FRAGMENT_RUNTIME_LOOP,
+    SHARED_RUNTIME_EXTENT,
+)
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Loop
-from tilelang.ir.values import show
+from tilelang.ir.values import Buffer, show
 from tilelang.ops.operands import declared
 
 
 def check(subject: Subject) -> Iterator[Problem]:
     """Allocations first, then loops."""
     for buffer in subject.program.buffers:
+        if buffer.scope == "shared" and buffer.view_of is None and features(subject.target).spreads_blocks:
+            yield from _shared(subject, buffer)
         if buffer.scope not in ("local.fragment", "local") or buffer.view_of is not None:
             continue
         for dim, size in enumerate(buffer.shape):
@@ -24,6 +31,16 @@ def check(subject: Subject) -> Iterator[Problem]:
                 break
     if subject.target.kind != "cpu":
         yield from _loops(subject)
+
+
+def _shared(subject: Subject, buffer: Buffer) -> Iterator[Problem]:
+    """The places of shared tiles in the arena of a block are decided when the kernel is compiled."""
+    for dim, size in enumerate(buffer.shape):
+        if subject.context.runtime(size):
+            yield SHARED_RUNTIME_EXTENT.at(
+                buffer.span, dim=dim, buffer=buffer.name, size=show(size), target=subject.target.name
+            )
+            return
 
 
 def _loops(subject: Subject) -> Iterator[Problem]:

@@ -34,6 +34,7 @@ def _kinds(*kinds: str, sm: int = 0) -> Requirement:
 
 
 _NVIDIA = _kinds("cuda")
+_PRINTS = _kinds("cuda", "cpu")  # a way to get text off the device without a vendor's library
 _HOPPER = _kinds("cuda", sm=90)
 
 # Operation without its `tl.` -> (name in the language, requirement).
@@ -45,5 +46,8 @@ REQUIREMENTS: Mapping[str, tuple[str, Requirement]] = {
     "syncthreads_or": ("syncthreads_or", _kinds("cuda", "hip", "cpu")),
     "named_sync": ("sync_threads with a barrier_id", _NVIDIA),
     "named_arrive": ("named_barrier_arrive", _NVIDIA),
+    "print_value": ("print", _PRINTS),
+    "print_once": ("print", _PRINTS),
+    "check": ("device_assert", _PRINTS),
     "sync_grid": ("sync_grid", _kinds("cuda", "cpu", sm=60)),
 }

@@ -35,6 +35,7 @@ from tilelang.layout.fragment import (
     replicated,
 )
 from tilelang.layout.shared import SharedLayout, linear
+from tilelang.layout.views import viewed
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
 from tilelang.passes.accesses import accesses, storages
@@ -129,6 +130,7 @@ class _Inference:
         self._analyzer = sym.Analyzer()
         self._annotations = annotations_of(func)
         self._assumed: list[Any] = []
+        self._storages = storages(func.body)
         self._fixed: set[int] = set()  # shared buffers whose layout the author has decided
         for param in filter(X.is_buffer_var, func.params):
             annotated = self._annotations.get(str(param.name))
@@ -169,7 +171,7 @@ class _Inference:
     # Collecting
 
     def _collect(self, stmt: Any, outer: dict[int, int]) -> None:
-        if isinstance(stmt, X.DeclBuffer) and stmt.buffer.scope() == FRAGMENT:
+        if isinstance(stmt, X.DeclBuffer) and stmt.buffer.scope() == FRAGMENT and stmt.buffer.strides:
             span, name = place_of(stmt.span), str(stmt.buffer.name)
             raise KernelError([rules.FRAGMENT_VIEW.at(span, buffer=name, target=self._target)])
         if isinstance(stmt, X.AllocBuffer | X.DeclBuffer):
@@ -261,6 +263,48 @@ class _Inference:
         if known is None:
             self._state.fragments[handle] = fragment
             self._cause[handle] = (what, span)
+            self._share(handle, self._state, (what, span))
+
+    # Views of one memory
+
+    def _share(self, handle: int, state: _State, cause: tuple[str, Any]) -> bool:
+        """Give the views of a fragment, and what it is a view of, the layouts that follow from its own."""
+        changed = False
+        for other in self._named_alike(handle):
+            if other not in state.fragments:
+                derived = self._derived(handle, other, state)
+                if derived is not None:
+                    state.fragments[other] = derived
+                    self._cause.setdefault(other, cause)
+                    changed = True
+        return changed
+
+    def _named_alike(self, handle: int) -> list[int]:
+        """Other fragments over the same memory."""
+        if not self._storages:
+            return []
+        root = self._storages.get(handle, handle)
+        return [
+            h
+            for h, b in self._buffers.items()
+            if h != handle and b.scope() == FRAGMENT and self._storages.get(h, h) == root
+        ]
+
+    def _derived(self, handle: int, other: int, state: _State) -> Fragment | None:
+        mine, its = self._buffers[handle], self._buffers[other]
+        bits, new_bits = bits_of(str(mine.dtype)), bits_of(str(its.dtype))
+        return viewed(state.fragments[handle], shape_of(its), bits, new_bits)
+
+    def _agree(self, handle: int, state: _State) -> bool:
+        """Whether all names of a fragment's memory mean the same registers of the same threads."""
+        for other in self._named_alike(handle):
+            if other in state.fragments:
+                derived = self._derived(handle, other, state)
+                if derived is None or not derived.equal(state.fragments[other]):
+                    return False
+            elif self._derived(handle, other, state) is None:
+                return False
+        return True
 
     # Sites
 
@@ -354,9 +398,9 @@ class _Inference:
             fragment = fragment_layout(site, use, loop)
             if fragment is not None:
                 state.fragments[use.handle] = fragment
-                self._cause.setdefault(
-                    use.handle, ("this loop" if site.reduce is None else "the reduction", site.span)
-                )
+                cause = ("this loop" if site.reduce is None else "the reduction", site.span)
+                self._cause.setdefault(use.handle, cause)
+                self._share(use.handle, state, cause)
                 changed = True
         return changed
 
@@ -411,6 +455,7 @@ class _Inference:
                 grown = False
                 for site in component:
                     handles |= {u.handle for u in site.uses if u.handle not in self._state.fragments}
+                handles |= {other for h in handles for other in self._named_alike(h)}
                 for site in list(left):
                     if any(u.handle in handles for u in site.uses):
                         left.remove(site)
@@ -492,7 +537,7 @@ class _Inference:
             return site.uses[0] if site.uses else Use(site.reduce.src.source, (), "reduce", ())
         for use in site.uses:
             fragment = state.fragments.get(use.handle)
-            if fragment is None:
+            if fragment is None or not self._agree(use.handle, state):
                 return use
             if use.mode == "reduce":
                 continue

@@ -49,6 +49,11 @@ FRAGMENT_RUNTIME_LOOP = replace(
     "such a loop needs constant extents: loop over the fragment's extent and guard with `if {var} < {size}`",
 )
 
+SHARED_RUNTIME_EXTENT = replace(
+    FRAGMENT_RUNTIME_EXTENT,
+    message="dimension {dim} of the shared tile {buffer} is {size}, known only at run time; on {target} shared "
+    "memory is laid out when the kernel is compiled: use a constant tile and loop over {size}, or T.const",
+)
 TILE_WITHOUT_SIZE = replace(
     FRAGMENT_RUNTIME_EXTENT,
     message="dimension {dim} of {buffer} is {size}, which has no value here: give {names} a value "

@@ -47,13 +47,18 @@ class Block:
         """The layout of a fragment buffer."""
         return self.layouts.fragments[buffer.__chandle__()]
 
-    def registers(self, buffer: ir.Var) -> ir.Var:
-        """The array of each thread that holds its part of a fragment."""
+    def registers(self, buffer: ir.Var, view_of: ir.Var | None = None) -> ir.Var:
+        """The array of each thread that holds its part of a fragment; a view has one over the same bits."""
         handle = buffer.__chandle__()
         if handle not in self._registers:
             count = self.fragment(buffer).registers
-            self._registers[handle] = local(str(buffer.name), str(buffer.dtype), count)
+            data = None if view_of is None else view_of.data
+            self._registers[handle] = local(str(buffer.name), str(buffer.dtype), count, data)
         return self._registers[handle]
+
+    def name_alike(self, view: ir.Var, array: ir.Var) -> None:
+        """Let the view of a fragment stand for the array that holds it."""
+        self._registers[view.__chandle__()] = array
 
     def workspace(self, name: str, dtype: str, count: int) -> ir.Var:
         """Shared memory for the inside of one operation; allocated at the top of the block."""
@@ -75,9 +80,9 @@ class Block:
             self.instructions[place] = text
 
 
-def local(name: str, dtype: str, count: int) -> ir.Var:
-    """A register array of each thread."""
-    return X.decl_buffer((count,), dtype, name, scope="local")
+def local(name: str, dtype: str, count: int, data: Any = None) -> ir.Var:
+    """A register array of each thread; over memory that has another name already if `data` is given."""
+    return X.decl_buffer((count,), dtype, name, data=data, scope="local")
 
 
 def unrolled(var: ir.Var, extent: int, body: Any, span: Any) -> Any:

@@ -33,6 +33,7 @@ from tilelang.passes.walk import (
     map_operands,
     remake,
     uses,
+    variables,
     walk,
 )
 from tilelang.targets.simt.block import Block
@@ -91,6 +92,8 @@ class _Lowering:
             return self._attribute(stmt)
         if isinstance(stmt, X.AllocBuffer):
             return self._allocation(stmt)
+        if isinstance(stmt, X.DeclBuffer) and stmt.buffer.scope() == FRAGMENT:
+            return self._view(stmt)
         if isinstance(stmt, X.For):
             return self._loop(stmt)
         if isinstance(stmt, X.Evaluate):
@@ -118,6 +121,17 @@ class _Lowering:
         if stmt.buffer.__chandle__() not in self.block.layouts.fragments:
             return None  # never touched
         return X.AllocBuffer(self.block.registers(stmt.buffer), span=stmt.span)
+
+    def _view(self, stmt: X.DeclBuffer) -> Any:
+        """Another name of a fragment: of the same array, or of its bits as another dtype."""
+        base = next(v for v in variables(stmt.data) if X.is_buffer_var(v))
+        if stmt.buffer.__chandle__() not in self.block.layouts.fragments:
+            return None  # never touched
+        whole = self.block.registers(base)
+        if str(base.dtype) == str(stmt.buffer.dtype):
+            self.block.name_alike(stmt.buffer, whole)
+            return None
+        return X.DeclBuffer(self.block.registers(stmt.buffer, whole), data=whole.data, span=stmt.span)
 
     def _loop(self, stmt: X.For) -> Any:
         if loop_kind(stmt) == "Parallel":
