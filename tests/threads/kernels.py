@@ -501,3 +501,60 @@ def grid_steps(A):
             f[i] += B[bx, i]
         T.copy(f, B[bx, 0])
     return B
+
+
+SOURCE = """
+__device__ float shifted(float x, int n) { return x + n; }
+__device__ void add_one(float* p) { *p += 1.0f; }
+"""
+
+
+@tilelang.jit
+def foreign(A):
+    """Functions of the target's language, by value and by address."""
+    A: T.Tensor((128,), "float32")
+    B = T.empty((128,), "float32")
+    with T.Kernel(1, threads=128):
+        T.import_source(SOURCE)
+        T.annotate_min_blocks_per_sm(2)
+        T.annotate_compile_flags("-DUNUSED=1")
+        tx = T.get_thread_binding()
+        s = T.alloc_shared((128,), "float32")
+        x = T.call_extern("float32", "shifted", A[tx], 3)
+        s[tx] = x
+        T.call_extern("handle", "add_one", T.address_of(s[tx]))
+        T.sync_threads()
+        B[tx] = s[127 - tx]
+        T.call_extern("handle", "add_one", T.access_ptr(B[tx], "rw"))
+    return B
+
+
+@tilelang.jit
+def library_functions(A):
+    """Functions that the compiler or the C library knows by their names."""
+    A: T.Tensor((128,), "float32")
+    B = T.empty((128,), "float32")
+    with T.Kernel(1, threads=128):
+        for i in T.Parallel(128):
+            B[i] = T.call_pure_extern("float32", "fabsf", A[i]) + T.call_intrin("float32", "tir.exp2", A[i])
+    return B
+
+
+@tilelang.jit
+def by_pointer(dtype: str = "float32"):
+    """Pointers as arguments; sizes as scalars; one memory under two shapes."""
+
+    @T.prim_func
+    def main(a: T.ptr, b: T.ptr("float32"), m: T.int32, n: T.int32, scale: T.float32):
+        A = T.make_tensor(a, (m, n), dtype)
+        B = T.make_tensor(b, (n, m), dtype)
+        flat = T.make_tensor(b, (n * m,), dtype)
+        with T.Kernel(T.ceildiv(m, 16), T.ceildiv(n, 16), threads=64) as (bx, by):
+            for i, j in T.Parallel(16, 16):
+                if bx * 16 + i < m and by * 16 + j < n:
+                    B[by * 16 + j, bx * 16 + i] = A[bx * 16 + i, by * 16 + j] * scale
+            if bx == 0 and by == 0:
+                for i in T.Parallel(1):
+                    flat[i] = -1.0
+
+    return main

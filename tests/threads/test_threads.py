@@ -189,6 +189,18 @@ CASES = [
     ),
     Case("tiles_by_macro", (random(16, 32),), lambda a: a.sum(1)),
     Case("loops", (_INTS,), _loops),
+    Case(
+        "foreign",
+        (random(128),),
+        lambda a: a.flip(0) + 5,
+        lacking=("cpu", "metal", "hip", "emulator"),
+    ),
+    Case(
+        "library_functions",
+        (random(128),),
+        lambda a: a.abs() + a.exp2(),
+        lacking=("metal", "hip", "emulator"),
+    ),
     Case("grid_steps", (random(8, 64),), _grid_steps, lacking=("metal", "hip", "emulator")),
     Case(
         "three_launches",
@@ -261,7 +273,7 @@ def test_cuda_compiles(case: Case, target: str) -> None:
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
 @pytest.mark.parametrize(
     "case",
-    [c for c in CASES if c.name not in ("matches", "named_barriers", "grid_steps")],
+    [c for c in CASES if c.name not in ("matches", "named_barriers", "grid_steps", "library_functions")],
     ids=lambda c: c.name,
 )
 def test_hip_compiles(case: Case, arch: str) -> None:
@@ -281,3 +293,30 @@ def test_what_a_target_lacks_is_said(name: str, target: str) -> None:
     case = next(c for c in CASES if c.name == name)
     with pytest.raises(KernelError, match="is not there on"):
         lowered(case, target)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_pointers_as_arguments(device: str) -> None:
+    kernel = compiled_for(kernels.by_pointer, device)()
+    a = random(20, 37).to(device)
+    b = torch.full((20 * 37,), 7.0, device=device)
+    kernel(a, b, 20, 37, 0.5)
+    wanted = (a.T * 0.5).reshape(-1).cpu()
+    wanted[0] = -1
+    torch.testing.assert_close(b.cpu(), wanted)
+    b.fill_(7)
+    kernel(a.data_ptr(), b, 20, 37, 0.5)
+    torch.testing.assert_close(b.cpu(), wanted)
+    with pytest.raises(ValueError, match="b must be a tensor or an address, got str"):
+        kernel(a, "b", 20, 37, 0.5)
+
+
+@pytest.mark.toolchain
+@pytest.mark.skipif(nvrtc() is None and nvcc() is None, reason="no CUDA compiler on this machine")
+def test_pointers_in_cuda() -> None:
+    module = StaticModule(kernels.__file__, _TEXT)
+    kernel = next(k for k in module.kernels if k.qualified_name == "by_pointer")
+    target = parse_target("cuda:sm_90")
+    source = lower(prim_func_of(trace_static(module, kernel), target, _TEXT), target).source
+    compile_source(source, target)
+    assert "float* __restrict__ b" in source.text

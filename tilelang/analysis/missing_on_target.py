@@ -19,6 +19,11 @@ from tilelang.ir.tile_program import Bind, Evaluate, For, If, Node, Store, walk
 
 def check(subject: Subject) -> Iterator[Problem]:
     """At each call, however deep it stands in an expression."""
+    if "tl.import_source" in subject.program.attrs:
+        name, requirement = REQUIREMENTS["import_source"]
+        if not requirement.met_by(subject.target):
+            span = subject.program.name_span if subject.launch is None else subject.launch.span
+            yield MISSING_ON_TARGET.at(span, name=name, target=subject.target, needs=requirement.words())
     for node in walk(subject.program.body):
         for value in _values(node):
             for call in _calls(value):

@@ -49,5 +49,6 @@ REQUIREMENTS: Mapping[str, tuple[str, Requirement]] = {
     "print_value": ("print", _PRINTS),
     "print_once": ("print", _PRINTS),
     "check": ("device_assert", _PRINTS),
+    "import_source": ("import_source", _kinds("cuda", "hip", "metal")),
     "sync_grid": ("sync_grid", _kinds("cuda", "cpu", sm=60)),
 }

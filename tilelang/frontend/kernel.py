@@ -22,13 +22,14 @@ from tilelang.diagnostics.span import Span
 from tilelang.frontend.functions import new_scope
 from tilelang.frontend.model import NO_VALUE, Function, PrimFunction, TensorType
 from tilelang.frontend.native_functions import NATIVE_ANNOTATIONS
-from tilelang.frontend.parameters import declare_parameter
+from tilelang.frontend.parameters import declare_parameter, pointer_type
 from tilelang.frontend.run import Run, Signature, StopInterpreting, without_slots
 from tilelang.frontend.scalars import named_type
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.tensors import native_tensor
 from tilelang.ir.tile_program import Param, TileProgram
 from tilelang.ir.values import Buffer, Unknown, as_int
+from tilelang.language.externs import ptr
 from tilelang.language.tensors import StridedTensor, Tensor
 
 
@@ -176,6 +177,8 @@ def _signature_annotations(run: Run, function: Function, *, only_tensors: bool) 
         at = run.span(parameter)
         name_span = Span(at.path, at.line, at.column, at.line, at.column + len(parameter.arg))
         scalar_type = not isinstance(annotation, type) and isinstance(annotation, str)
+        if annotation is ptr:
+            annotation = pointer_type("uint8", at)
         if isinstance(annotation, TensorType) or scalar_type:
             declare_parameter(run, parameter.arg, annotation, name_span, at)
         elif not only_tensors:

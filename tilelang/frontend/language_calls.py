@@ -14,6 +14,8 @@ from tilelang.frontend.arguments import Argument, Bound, bind_arguments, signatu
 from tilelang.frontend.atomics import atomic
 from tilelang.frontend.debug_calls import debug_call
 from tilelang.frontend.decorators import decorate_value
+from tilelang.frontend.deprecated import note_renamed, without_removed
+from tilelang.frontend.extern_calls import EXTERN_CALLS
 from tilelang.frontend.hints import HINTS
 from tilelang.frontend.intrinsics import choose, condition_guard, convert_value, evaluate
 from tilelang.frontend.layout_calls import layout_call
@@ -78,6 +80,8 @@ def call_language(
             return _ANNOTATIONS[entry.op](run, bound)
         case "thread":
             return THREAD_CALLS[entry.op](run, bound)
+        case "extern":
+            return EXTERN_CALLS[entry.op](run, bound)
     return Unknown(f"T.{name} is not known to the compiler")
 
 

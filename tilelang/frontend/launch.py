@@ -9,6 +9,7 @@ from tvm import ir
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
+from tilelang.frontend.extern_calls import import_source
 from tilelang.frontend.model import Flow, Frame
 from tilelang.frontend.names import bind_name
 from tilelang.frontend.regions import leave_loop, traced_region
@@ -55,6 +56,7 @@ def _launch(
             UNSUPPORTED_PYTHON, frame.span, what="a launch cannot stand inside another `with T.Kernel(...)`"
         )
         return None
+    import_source(run, frame.arguments.get("prelude"), frame.spans.get("prelude", frame.span), "T.Kernel")
     grid = _grid(run, frame)
     threads = _threads(run, frame)
     names = _names(item.optional_vars, len(grid))

@@ -106,6 +106,7 @@ class TensorType:
     dtype: Any
     scope: str
     span: Span
+    pointer: bool = False  # of T.ptr: an address, of which T.make_tensor makes a tensor
 
 
 @dataclass(eq=False)

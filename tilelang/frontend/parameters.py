@@ -8,8 +8,14 @@ from tilelang.diagnostics.span import Span
 from tilelang.frontend.dtypes import read_dtype
 from tilelang.frontend.model import TensorType
 from tilelang.frontend.run import Run
+from tilelang.ir.build import POINTERS
 from tilelang.ir.tile_program import Param
 from tilelang.ir.values import Buffer, Unknown
+
+
+def pointer_type(dtype: Any, span: Span) -> TensorType:
+    """What T.ptr declares: a tensor whose shape T.make_tensor gives."""
+    return TensorType((1,), None, dtype, "global", span, pointer=True)
 
 
 def declare_parameter(run: Run, name: str, annotation: Any, name_span: Span, span: Span) -> None:
@@ -25,7 +31,11 @@ def declare_parameter(run: Run, name: str, annotation: Any, name_span: Span, spa
             name_span,
             annotation.strides,
             role="parameter",
+            is_pointer=annotation.pointer,
         )
+        if annotation.pointer:
+            others = str(run.attrs.get(POINTERS, "")).split()
+            run.attrs[POINTERS] = " ".join([*others, name])
         if not buffer.known:
             run.complete = False
         old = run.signature.parameters.get(name)

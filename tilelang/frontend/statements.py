@@ -25,7 +25,7 @@ from tilelang.frontend.loops import truth
 from tilelang.frontend.model import NO_VALUE, Flow, Late, TensorType
 from tilelang.frontend.names import bind_name, bound_value, read_name
 from tilelang.frontend.operators import SYMBOLS
-from tilelang.frontend.parameters import declare_parameter
+from tilelang.frontend.parameters import declare_parameter, pointer_type
 from tilelang.frontend.plain_functions import DROPPED, is_kernel_statement, note_kernel_statement
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_traced, scalar
@@ -33,6 +33,7 @@ from tilelang.frontend.subscripts import region
 from tilelang.frontend.targets import assign, store, taint
 from tilelang.ir.tile_program import Evaluate
 from tilelang.ir.values import Buffer, Region, Unknown, show
+from tilelang.language.externs import ptr
 
 
 def assignment(run: Run, node: ast.Assign) -> Flow | None:
@@ -152,6 +153,8 @@ def annotated_assignment(run: Run, node: ast.AnnAssign) -> Flow | None:
     if in_signature:
         assert isinstance(target, ast.Name)
         annotation = run.eval(node.annotation)
+        if annotation is ptr:
+            annotation = pointer_type("uint8", run.span(node))
         if isinstance(annotation, TensorType) or (
             looks_like_dtype(annotation) and dtype_name(annotation) and not isinstance(annotation, type)
         ):

@@ -35,6 +35,7 @@ from tilelang.ir.tile_program import (
 LOOP_KIND = "tl.kind"  # annotation: Parallel, Pipelined, serial, unroll, vectorized
 # Attribute of the function: indices of the parameters that the runtime allocates and returns.
 OUTPUTS = "tl.outputs"
+POINTERS = "tl.pointers"  # names of parameters that are addresses, separated by blanks: nothing is checked
 # Attribute of the function: how many of the last parameters the runtime allocates and keeps to itself.
 WORKSPACES = "tl.workspaces"
 _TVM_KIND = {

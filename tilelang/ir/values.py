@@ -63,6 +63,8 @@ class Buffer:
     view_of: Buffer | None = None
     init: Value = None  # of a `local.var`: the start value, None for zero
     reducer: str | None = None  # of a `local.reducer`: what iterations do with it, "sum", "max", ...
+    is_pointer: bool = False  # a parameter that is an address: T.make_tensor says what is there
+    made: bool = False  # whether it has
     _var: ir.Var | None = field(default=None, repr=False)
 
     @property

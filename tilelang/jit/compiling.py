@@ -16,6 +16,7 @@ from tilelang.arch.target import Target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.render import to_text
+from tilelang.frontend.extern_calls import COMPILE_FLAGS
 from tilelang.ir.build import OUTPUTS, WORKSPACES, build_prim_func
 from tilelang.ir.tile_program import TileProgram
 from tilelang.jit import cache
@@ -135,7 +136,8 @@ def _build(func: X.PrimFunc, options: CompileOptions) -> Artifact:
         return Artifact(
             lowered.name, options.target.name, lowered.plan, source.text, source.language, source.line_map
         )
-    return replace(driver.build(lowered, _flags(options)), name=lowered.name)
+    own = str(func.attrs[COMPILE_FLAGS]).split() if COMPILE_FLAGS in func.attrs else []
+    return replace(driver.build(lowered, (*_flags(options), *own)), name=lowered.name)
 
 
 def _flags(options: CompileOptions) -> tuple[str, ...]:

@@ -37,3 +37,18 @@ def assume(cond: Any = None) -> None:
     happen.
     """
     raise OutsideKernelError("assume")
+
+
+def annotate_min_blocks_per_sm(n: int) -> None:
+    """At least how many blocks a multiprocessor should hold at once: limits the registers."""
+    raise OutsideKernelError("annotate_min_blocks_per_sm")
+
+
+def annotate_compile_flags(flags: list[str] | str) -> None:
+    """Flags for the target's compiler, from inside the kernel: `T.annotate_compile_flags("-O2")`."""
+    raise OutsideKernelError("annotate_compile_flags")
+
+
+def annotate_pass_configs(configs: Mapping[str, Any]) -> None:
+    """Pass configurations from inside the kernel, as `pass_configs=` of the decorator."""
+    raise OutsideKernelError("annotate_pass_configs")

@@ -28,6 +28,7 @@ EntryKind = Literal[
     "dtype",
     "annotation",
     "thread",
+    "extern",
     "meta",
 ]
 
@@ -39,7 +40,8 @@ class Entry:
     kind: tile_op is looked up in `ops.registry.TILE_OPS` by `op`; frame is the launch or a loop; alloc
     makes a buffer of the scope `op`; tensor declares arguments, sizes and views; expr is a scalar function
     `op`; dtype names the dtype `op`; annotations are statements; thread is code that deals with threads by
-    itself (numbers, barriers, exchanges); meta are decorators, enumerations and types.
+    itself (numbers, barriers, exchanges); extern is foreign code; meta are decorators, enumerations and
+    types.
     fixed: operands that the name itself decides, by parameter name of the operation.
     unsupported: parameters that are declared for compatibility; given another value than the default they
     are refused.
@@ -93,7 +95,7 @@ _TILE_OPS = {
 }
 
 _FRAMES = {
-    "Kernel": Entry("frame", "Kernel", unsupported=frozenset({"prelude", "cluster_dims"})),
+    "Kernel": Entry("frame", "Kernel", unsupported=frozenset({"cluster_dims"})),
     "Parallel": Entry("frame", "Parallel", unsupported=frozenset({"loop_layout"})),
     "Pipelined": Entry("frame", "Pipelined"),
     "serial": Entry("frame", "serial"),
@@ -163,6 +165,12 @@ _THREADS = _entries(
     "sync_threads sync_warp sync_grid named_barrier_arrive loop_break",
 )
 
+_EXTERNS = _entries(
+    "extern",
+    "import_source call_extern call_pure_extern call_intrin address_of access_ptr ptr make_tensor "
+    "annotate_min_blocks_per_sm annotate_compile_flags annotate_pass_configs",
+)
+
 LANGUAGE: Mapping[str, Entry] = MappingProxyType(
     {
         **_TILE_OPS,
@@ -180,6 +188,7 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
         **_DTYPES,
         "use_swizzle": Entry("annotation", "use_swizzle"),
         **_THREADS,
+        **_EXTERNS,
         **_entries(
             "meta",
             "prim_func macro inline meta_class Ref SharedBuffer FragmentBuffer LocalBuffer "

@@ -27,8 +27,8 @@ def Persistent(
     """The tiles of `domain` that one block works on: `for m, n in T.Persistent([tiles_m, tiles_n], 132, bx):`
 
     domain: extents of the tiles, one or more. wave_size: number of blocks that share them; `index`: which
-    of them this block is. group_size: neighbouring tiles of the last dimension that are done before the others
-    advance, so that they share the L2 cache. num_stages: as in `T.Pipelined`.
+    of them this block is. group_size: neighbouring tiles of the last dimension that are done before the
+    others advance, so that they share the L2 cache. num_stages: as in `T.Pipelined`.
     """
     raise OutsideKernelError("Persistent")
 

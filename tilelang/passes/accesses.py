@@ -57,7 +57,7 @@ def storages(body: Any) -> dict[int, int]:
     found: dict[int, int] = {}
     for stmt in walk(body):
         if isinstance(stmt, X.DeclBuffer):
-            for base in variables(stmt.data):
+            for base in filter(X.is_buffer_var, variables(stmt.data)):  # not the sizes in its shape
                 handle: int = base.__chandle__()
                 found[stmt.buffer.__chandle__()] = found.get(handle, handle)
     return found
@@ -83,6 +83,9 @@ def _call(call: Any) -> Iterator[Access]:
         return
     name = str(call.op.name)
     args = list(call.args)
+    if name in ("tirx.call_extern", "tirx.call_pure_extern"):
+        yield from _foreign(args)
+        return
     written = {tile_ops.COPY: 1, tile_ops.FILL: 0, tile_ops.REDUCE: 1, tile_ops.SCAN: 1, tile_ops.GEMM: 2}.get(name)
     kind = str(call.attrs["kind"]) if name == tile_ops.ATOMIC else ""
     if written is None and name.startswith("tl.") and kind != "load":
@@ -103,6 +106,17 @@ def _call(call: Any) -> Iterator[Access]:
         element = _pointee(args[written])
         if element is not None:
             yield Access(element.source, "write", element)
+
+
+def _foreign(args: list[Any]) -> Iterator[Access]:
+    """Foreign code may read and write wherever it is given an address, also beyond that element."""
+    for arg in args:
+        element = _pointee(arg)
+        if element is None:
+            yield from _reads(arg)
+            continue
+        yield Access(element.source, "read", element)
+        yield Access(element.source, "write", element)
 
 
 def _pointee(arg: Any) -> Any:

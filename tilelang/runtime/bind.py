@@ -91,7 +91,9 @@ class Binder:
             )
         solver = _Solver(self.plan)
         for param, arg in zip(self.inputs, args, strict=True):
-            if isinstance(param, ScalarParam):
+            if isinstance(param, TensorParam) and param.unchecked:
+                solver.device = self._pointer(param, arg, solver.device)
+            elif isinstance(param, ScalarParam):
                 solver.sizes[param.name] = self._scalar(param, arg)
             else:
                 solver.add(param, self._tensor(param, arg, solver.device))
@@ -114,6 +116,17 @@ class Binder:
             workspace=tuple(w.evaluate(bound.sizes) for w in self._workspace),
         )
 
+    def _pointer(self, param: TensorParam, arg: Any, device: str | None) -> str | None:
+        """The device of an argument of which only the address counts."""
+        if isinstance(arg, int) and not isinstance(arg, bool):
+            if arg <= 0:
+                raise ArgumentError(f"{param.name} must be a tensor or an address, got {arg}")
+            return device
+        found = view(arg)
+        if found is None:
+            raise ArgumentError(f"{param.name} must be a tensor or an address, got {type(arg).__name__}")
+        return self._on_device(param, found, device).device
+
     def _tensor(self, param: TensorParam, arg: Any, device: str | None) -> TensorView:
         found = view(arg)
         if found is None:
@@ -126,6 +139,9 @@ class Binder:
                 f"{param.name} has {len(found.shape)} dimensions {found.shape}, "
                 f"expected {len(param.shape)}: ({expected})"
             )
+        return self._on_device(param, found, device)
+
+    def _on_device(self, param: TensorParam, found: TensorView, device: str | None) -> TensorView:
         kind = found.device.partition(":")[0]
         wanted = _DEVICE_OF_KIND[self.plan.kind]
         if kind != wanted:

@@ -23,6 +23,7 @@ import numpy as np
 
 from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.bind import BoundCall
+from tilelang.runtime.plan import TensorParam
 from tilelang.runtime.tensors import is_torch, view
 
 _ALIGNMENT = 64  # bytes, of scratch memory
@@ -40,6 +41,7 @@ class CpuFunction:
     def __init__(self, artifact: Artifact) -> None:
         self._entry = artifact.loaded[artifact.name] if artifact.loaded else load_entry(artifact)
         self._name = artifact.name
+        self._pointers = [isinstance(p, TensorParam) for p in artifact.plan.params]
         self._serial = artifact.plan.serial_blocks
         self._scratch = threading.local()
 
@@ -48,7 +50,7 @@ class CpuFunction:
 
         The first blocks run here and are timed; other threads are woken only if the rest is worth it.
         """
-        arguments = [*map(_argument, values), *sizes]
+        arguments = [*map(_argument, values, self._pointers), *sizes]
         blocks, workspace = bound.blocks, bound.workspace
         threads = 1 if self._serial else min(thread_count(), blocks)
         head = max(blocks // (8 * threads), 1) if threads > 1 else blocks
@@ -88,8 +90,10 @@ class CpuFunction:
         return held[2]
 
 
-def _argument(value: Any) -> Any:
+def _argument(value: Any, is_pointer: bool) -> Any:
     """The address of a tensor's data, a scalar as it is."""
+    if is_pointer and isinstance(value, int):
+        return ctypes.c_void_p(value)
     if is_torch(value):
         return ctypes.c_void_p(value.data_ptr())
     found = view(value)

@@ -93,7 +93,7 @@ def _packer(params: Sequence[Any], symbols: int) -> Callable[[Sequence[Any], Seq
     mask = 2**64 - 1
 
     def pack(values: Sequence[Any], sizes: Sequence[int]) -> tuple[Any, Any]:
-        words = [v.data_ptr() if t else 0 for v, t in zip(values, is_tensor, strict=True)]
+        words = [_address(v) if t else 0 for v, t in zip(values, is_tensor, strict=True)]
         for i, param in aligned:
             if words[i] % param.alignment:
                 raise ArgumentError(_misaligned(param, words[i]))
@@ -104,6 +104,11 @@ def _packer(params: Sequence[Any], symbols: int) -> Callable[[Sequence[Any], Seq
         return slots, addresses_type(*[base + o for o in offsets])
 
     return pack
+
+
+def _address(value: Any) -> int:
+    """Of a tensor, or the number that a pointer argument is."""
+    return value if isinstance(value, int) else value.data_ptr()
 
 
 def _misaligned(param: TensorParam, address: int) -> str:

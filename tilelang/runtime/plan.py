@@ -27,6 +27,7 @@ class TensorParam:
     shape: tuple[SizeExpr, ...]
     strides: tuple[SizeExpr, ...] | None = None
     alignment: int = 1
+    unchecked: bool = False  # a pointer: any tensor of the device or an address, nothing else is looked at
 
 
 @dataclass(frozen=True)
@@ -94,4 +95,5 @@ def _param(data: dict[str, Any]) -> TensorParam | ScalarParam:
         tuple(data["shape"]),
         tuple(strides) if strides else None,
         data.get("alignment", 1),  # artifacts saved before it was noted do not have it
+        data.get("unchecked", False),
     )

@@ -27,6 +27,9 @@ from tilelang.targets.emit.wrap import WIDTH, wrap
 from tilelang.targets.launch_plan import free_sizes
 
 _INT32_END = 2**31
+# Attribute of the function: text of the language that stands before the kernel.
+IMPORTED = "tl.import_source"
+MIN_BLOCKS = "tl.min_blocks_per_sm"  # blocks that a multiprocessor should hold at once
 
 ALIASED = "tl.aliased"  # attribute of the function: names of tensors, comma-separated
 
@@ -94,7 +97,8 @@ class _KernelPrinter:
         self._offsets = {buffer.__chandle__(): at for buffer, at in shared_offsets.items()}
         self._shared_bytes = shared_bytes
         self._arguments = arguments
-        self._min_blocks = min_blocks
+        asked = int(func.attrs[MIN_BLOCKS]) if MIN_BLOCKS in func.attrs else None
+        self._min_blocks = min_blocks if min_blocks is not None else asked
         self._lines: list[Line] = []
         self._indent = "  "
         self._line = func.span.line if func.span is not None else 0
@@ -106,6 +110,7 @@ class _KernelPrinter:
         self._declared: list[tuple[Storage, int]] = []  # local arrays and their lines, completed at the end
         self._axes: dict[str, str] = {}  # launch axis -> name of its variable
         self._arena_used = False
+        self.imported = str(func.attrs[IMPORTED]).splitlines() if IMPORTED in func.attrs else []
         self._statements: dict[type, Callable[[Any], None]] = {
             X.SeqStmt: self._seq,
             X.AttrStmt: self._attribute,
@@ -157,6 +162,7 @@ class _KernelPrinter:
         lines = [f"// {title}"] if title else []
         lines += [f"#include <{name}>" for name in sorted(includes)]
         lines += d.prelude
+        lines += self.imported
         lines += [text for name, text in d.declarations.items() if name in e.used_types]
         lines += [narrow_floats.declaration(name) for name in FORMATS if name in e.used_types]
         if lines:
@@ -219,7 +225,8 @@ class _KernelPrinter:
         key = p.__chandle__()
         if key in self.e.storages:
             s = self.e.storages[key]
-            return self.e.pointer(s.dtype, "global", const=s.name not in self._written), s.name, True
+            const = s.name not in self._written | self.e.passed
+            return self.e.pointer(s.dtype, "global", const=const), s.name, True
         return self.e.type_name(str(p.ty.dtype)), self.e.names[key], False
 
     def _used_axes(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ import tvm_ffi
 from tvm import ir
 from tvm import tirx as X
 
-from tilelang.ir.build import OUTPUTS, WORKSPACES
+from tilelang.ir.build import OUTPUTS, POINTERS, WORKSPACES
 from tilelang.ir.thread_ops import waits_for_the_grid
 from tilelang.runtime.plan import LaunchPlan, ScalarParam, SizeExpr, TensorParam
 from tilelang.targets.emit.names import entry_name
@@ -45,7 +45,8 @@ def launch_plan(
     grid, threads = ((1,), (1,)) if kind == "cpu" else launch_extents(func)
     if outputs is None:
         outputs = tuple(int(i) for i in func.attrs[OUTPUTS]) if OUTPUTS in func.attrs else ()
-    params = tuple(_param(p, alignment) for p in func.params)
+    pointers = frozenset(str(func.attrs[POINTERS]).split()) if POINTERS in func.attrs else frozenset()
+    params = tuple(_param(p, alignment, pointers) for p in func.params)
     hidden = int(func.attrs[WORKSPACES]) if WORKSPACES in func.attrs else 0
     symbol_names = tuple(str(v.name) for v in symbols)
     known = {*symbol_names, *(p.name for p in params if isinstance(p, ScalarParam))}
@@ -162,10 +163,10 @@ def _variables(value: Any) -> list[ir.Var]:
     return found
 
 
-def _param(param: ir.Var, alignment: Mapping[str, int]) -> TensorParam | ScalarParam:
+def _param(param: ir.Var, alignment: Mapping[str, int], pointers: frozenset[str]) -> TensorParam | ScalarParam:
     if not X.is_buffer_var(param):
         return ScalarParam(str(param.name), str(param.ty.dtype))
     shape = tuple(size_expr(s) for s in param.shape)
     strides = tuple(size_expr(s) for s in param.strides) or None
     name = str(param.name)
-    return TensorParam(name, str(param.dtype), shape, strides, alignment.get(name, 1))
+    return TensorParam(name, str(param.dtype), shape, strides, alignment.get(name, 1), name in pointers)

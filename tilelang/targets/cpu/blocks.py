@@ -442,7 +442,7 @@ def _base(data: Any) -> ir.Var:
     """The buffer whose storage `data` names."""
     found: list[ir.Var] = []
     tvm_ffi.structural_walk(data, (ir.Var, found.append))
-    return found[0]
+    return next(v for v in found if X.is_buffer_var(v))  # sizes in its shape are met too
 
 
 def _poison(buffer: ir.Var, span: Any) -> Any:

@@ -268,7 +268,7 @@ class _Threads:
             self._out.done.append(self._at(stmt, index(0)) if isinstance(stmt, X.DeclBuffer) else stmt)
             return
         if isinstance(stmt, X.DeclBuffer):
-            (base,) = variables(stmt.data)[:1]
+            base = next(v for v in variables(stmt.data) if X.is_buffer_var(v))
             whole = self._arrays.get(base.__chandle__())
             if whole is None:
                 self._out.done.append(stmt)

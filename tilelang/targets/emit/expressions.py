@@ -98,6 +98,7 @@ class Expressions:
         self.used_includes: set[str] = set()
         self.used_types: set[str] = set()  # names that may need a declaration
         self.used_axes: set[str] = set()
+        self.passed: set[str] = set()  # buffers whose address foreign code receives: it may write there
         self.lane: str | None = None  # inside a loop over vector lanes: the lane's variable
         self.hoisted: dict[int, str] = {}  # vector load -> array that holds its lanes
         # Inside an index of full width: integers wrap nowhere and literals need no suffix.
@@ -458,6 +459,9 @@ class Expressions:
         return (f"{self.type_name(result)}({text})", ATOM) if back else (text, ATOM)
 
     def _extern(self, e: Any) -> Text:
+        for arg in list(e.args)[1:]:
+            if type(arg) is ir.Call and arg.op.name == "tirx.address_of":
+                self.passed.add(self.storage(arg.args[0].source).name)
         return f"{e.args[0].value}({', '.join(self.show(a) for a in list(e.args)[1:])})", ATOM
 
     def _address_of(self, e: Any) -> Text:
