@@ -1,4 +1,4 @@
-"""Speed of f16 GEMM on the attached GPU: our kernels beside cuBLAS (torch) in the same run.
+"""Speed of f16 GEMM on the attached GPU: mma.sync, wgmma (on Hopper) and cuBLAS (torch) in the same run.
 
 Prints TFLOP/s (L2 flushed) and the relative error against float32 on the same inputs. Exits 1 if a
 result is wrong, 2 where there is no GPU. Sizes are M = N = K.
@@ -13,6 +13,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
+from tilelang.jit.functions import JITFunction
 from tilelang.profiler import do_bench
 
 
@@ -36,6 +37,7 @@ def matmul(A, B, block_M: int, block_N: int, block_K: int, stages: int, threads:
     return C
 
 
+PARAMETERS = ("block_M", "block_N", "block_K", "stages", "threads", "panel")
 CONFIGS = [
     (128, 128, 32, 3, 128, 0),
     (128, 128, 32, 4, 128, 10),
@@ -43,6 +45,9 @@ CONFIGS = [
     (128, 256, 32, 3, 256, 10),
     (128, 256, 64, 3, 256, 10),
     (256, 128, 32, 4, 256, 10),
+    (128, 128, 64, 4, 256, 10),
+    (256, 128, 64, 3, 256, 10),
+    (128, 128, 128, 3, 256, 10),
 ]
 
 
@@ -54,7 +59,7 @@ def main() -> int:
         print("no GPU found: nothing measured")
         return 2
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
-    wrong = 0
+    kernels, wrong = variants(), 0
     for size in args.sizes:
         a = torch.randn(size, size, device="cuda", dtype=torch.float16)
         b = torch.randn(size, size, device="cuda", dtype=torch.float16)
@@ -62,20 +67,28 @@ def main() -> int:
         flops = 2 * size**3
         peer = do_bench(lambda a=a, b=b: a @ b)
         print(f"{size}: cuBLAS {flops / peer / 1e9:7.1f} TFLOP/s")
-        for config in CONFIGS:
-            run = matmul.compile(
-                M=size,
-                N=size,
-                K=size,
-                **dict(
-                    zip(("block_M", "block_N", "block_K", "stages", "threads", "panel"), config, strict=True)
-                ),
-            )
-            error = ((run(a, b).float() - expected).norm() / expected.norm()).item()
-            wrong += not error < 1e-3
-            latency = do_bench(lambda run=run, a=a, b=b: run(a, b))
-            print(f"{size}: {config}: {flops / latency / 1e9:7.1f} TFLOP/s, relative error {error:.1e}")
+        for name, kernel in kernels.items():
+            for config in CONFIGS:
+                run = kernel.compile(M=size, N=size, K=size, **dict(zip(PARAMETERS, config, strict=True)))
+                error = ((run(a, b).float() - expected).norm() / expected.norm()).item()
+                wrong += not error < 1e-3
+                latency = do_bench(lambda run=run, a=a, b=b: run(a, b))
+                speed = f"{flops / latency / 1e9:7.1f} TFLOP/s ({peer / latency:4.0%} of cuBLAS)"
+                print(f"{size}: {name} {config}: {speed}, relative error {error:.1e}")
     return 1 if wrong else 0
+
+
+def variants() -> dict[str, JITFunction]:
+    """The kernel with mma.sync, and on Hopper with wgmma."""
+    found = {"mma.sync": with_wgmma(False)}
+    if torch.cuda.get_device_capability() == (9, 0):
+        found["wgmma"] = with_wgmma(True)
+    return found
+
+
+def with_wgmma(wanted: bool) -> JITFunction:
+    options = matmul.options.with_pass_configs({tilelang.PassConfigKey.TL_DISABLE_WGMMA: not wanted})
+    return JITFunction(matmul.function, options)
 
 
 if __name__ == "__main__":

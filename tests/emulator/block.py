@@ -11,7 +11,7 @@ import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
-from tests.emulator import atomics, collectives, instructions
+from tests.emulator import atomics, collectives, instructions, wgmma
 from tests.emulator.expressions import Expressions
 from tests.emulator.memory import EmulationError, SharedMemory, numpy_dtype, poison
 from tilelang.ir import thread_ops
@@ -311,6 +311,14 @@ class _Block:
             return None
         if name.startswith("atomic_"):
             return atomics.update(self, name, list(call.args), mask)
+        if name == "fence_proxy_async":
+            self._together(mask, name)
+            self.shared.fence()
+            return None
+        if name.startswith("wgmma_"):
+            self._together(mask, name)
+            self._wgmma(name, list(call.args))
+            return None
         if name.startswith("mma_"):
             self._together(mask, name)
             self._mma(name, *(a.args[0] for a in call.args))
@@ -417,6 +425,66 @@ class _Block:
         old, at = self._registers(d, 4)
         new = instructions.mma(name, old, left, right).reshape(self.threads, 4)
         self.local[d.source.__chandle__()][self.number[:, None], at] = new
+
+    def _wgmma(self, name: str, args: list[Any]) -> None:
+        op = wgmma.instruction(name)
+        numbers = [int(a.value) for a in args[:-3]]
+        d, a, b = (x.args[0] for x in args[-3:])
+        registers, old = self.local[d.source.__chandle__()], self.number[:, None]
+        at = self._pointed(d)[:, None] + np.arange(op.tiles * op.n // 2)
+        self._check(d.source, at, False)
+        for first in range(0, self.threads, wgmma.GROUP):
+            mine = slice(first, first + wgmma.GROUP)
+            right = [
+                self._matrix(b, mine, op.n, numbers[-6:-3], k, numbers[-3:], 0, op.b_turned, op.operand)
+                for k in range(op.steps)
+            ]
+            if op.by_registers:
+                count = op.tiles * op.steps * 8
+                held = self.local[a.source.__chandle__()][
+                    old[mine], self._pointed(a)[mine, None] + np.arange(count)
+                ]
+                left = [wgmma.fragment(held[:, 8 * k : 8 * k + 8]) for k in range(op.tiles * op.steps)]
+            else:
+                left = [
+                    self._matrix(
+                        a, mine, 64, numbers[:3], k, numbers[4:7], t * numbers[3], op.a_turned, op.operand
+                    )
+                    for t in range(op.tiles)
+                    for k in range(op.steps)
+                ]
+            new = wgmma.multiply(op, registers[old[mine], at[mine]], left, right)
+            registers[old[mine], at[mine]] = new
+
+    def _matrix(
+        self,
+        pointer: Any,
+        group: slice,
+        rows: int,
+        descriptor: list[int],
+        step: int,
+        walk: list[int],
+        further: int,
+        turned: bool,
+        operand: str,
+    ) -> np.ndarray:
+        """An operand of one instruction through its descriptor, which the threads of the group give alike."""
+        where = self._byte(pointer.source, self._pointed(pointer), False)[group]
+        if (where != where[0]).any():
+            raise EmulationError(f"line {self.line}: the threads of a warpgroup give different descriptors")
+        distance, outer, per = walk
+        start = int(where[0]) + 16 * (further + step // per * outer + step % per * distance)
+        thread = int(self.number[group][0])
+
+        def read(places: np.ndarray) -> np.ndarray:
+            threads = np.full(len(places), thread)
+            return self.shared.read_by_proxy(threads, places, 16, self._what(pointer.source))
+
+        mode, leading, stride = descriptor
+        return wgmma.matrix(read, start, rows, mode, leading, stride, turned, operand)
+
+    def _pointed(self, load: Any) -> np.ndarray:
+        return np.broadcast_to(np.asarray(self.e.value(load.indices[0], self.all)), (self.threads,))
 
     def _registers(self, load: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
         """[warps, 32, count] registers beginning at the pointer, and where they are."""

@@ -53,9 +53,22 @@ class SharedMemory:
         self._reader = np.full(self.size, NOBODY)
         self._read_at = np.full(self.size, -1)
         self._in_flight = np.zeros(self.size, bool)
+        self._unfenced = np.zeros(self.size, bool)  # written, and no proxy fence since
 
     def barrier(self) -> None:
         self.epoch += 1
+
+    def fence(self) -> None:
+        """fence.proxy.async: what was written is seen by the asynchronous proxy."""
+        self._unfenced[:] = False
+
+    def read_by_proxy(self, thread: np.ndarray, start: np.ndarray, count: int, what: str) -> np.ndarray:
+        """`read` by an instruction of the asynchronous proxy."""
+        at = self._span(start, count, what)
+        if self._unfenced[at].any():
+            byte = int(at[self._unfenced[at]][0])
+            raise EmulationError(f"{what}: wgmma reads byte {byte}, written with no proxy fence since")
+        return self.read(thread, start, count, what)
 
     def read(self, thread: np.ndarray, start: np.ndarray, count: int, what: str) -> np.ndarray:
         """[n, count] bytes for `thread` [n] from byte `start` [n]."""
@@ -82,6 +95,7 @@ class SharedMemory:
         self._check_flight(at, what)
         self._check_write(thread, at, what)
         self.data[at] = bytes_
+        self._unfenced[at] = True
         self._writer[at] = thread[:, None]
         self._written_at[at] = self.epoch
 
@@ -96,6 +110,7 @@ class SharedMemory:
     def land(self, thread: np.ndarray, start: np.ndarray, bytes_: np.ndarray) -> None:
         at = start[:, None] + np.arange(bytes_.shape[1])
         self._in_flight[at] = False
+        self._unfenced[at] = True
         self.data[at] = bytes_
         self._writer[at] = thread[:, None]
         self._written_at[at] = self.epoch

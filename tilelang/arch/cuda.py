@@ -72,6 +72,17 @@ MMA_SYNC: tuple[tuple[int, MatrixInstruction], ...] = (
 )
 
 
+# Whether T.gemm becomes wgmma on sm_90a where it can. A kernel decides for itself by the pass configuration
+# tl.disable_wgmma: False asks for it, True refuses it.
+WGMMA_BY_DEFAULT = False
+WGMMA_SM = 90
+# (operand dtype, accumulator dtype) that are emitted as wgmma.mma_async m64nNk16 (PTX ISA 9.7.16.5).
+WGMMA: frozenset[tuple[str, str]] = frozenset(
+    {("float16", "float32"), ("float16", "float16"), ("bfloat16", "float32")}
+)
+WGMMA_M, WGMMA_K, WGMMA_MOST_N, WGMMA_WARPS = 64, 16, 256, 4
+
+
 # Operand dtype -> first compute capability whose tensor cores take it (PTX ISA 9.7.15, "mma", Target ISA
 # Notes), whether or not this compiler emits the instruction.
 FIRST_WITH: dict[str, int] = {

@@ -1,6 +1,6 @@
 """What a target's matrix instruction imposes on the operands of a T.gemm: for hovers and lowerings alike.
 
-`kind` is the target's: cuda (mma.sync), hip (MFMA) or metal (simdgroup matrices).
+`kind` is the target's: cuda (mma.sync), hip (MFMA) or metal (simdgroup matrices); wgmma for that of sm_90a.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ def gemm_fragments(
     """
     m, n, k = shape
     tile_a, tile_b, tile_c, lanes = _tiles(kind, bits, step_k)
+    turns = kind == "wgmma"
     return GemmFragments(
-        operand_a(m, k, warps.m, warps.n, tile_a, transposes[0], lanes),
+        operand_a(m, k, warps.m, warps.n, tile_a, transposes[0], lanes, turns),
         operand_b(k, n, warps.m, warps.n, tile_b, transposes[1], lanes),
-        accumulator(m, n, warps.m, warps.n, tile_c, lanes),
+        accumulator(m, n, warps.m, warps.n, tile_c, lanes, turns),
     )
 
 
@@ -62,7 +63,7 @@ def _tiles(
 ) -> tuple[InstructionTile, InstructionTile, InstructionTile, int]:
     """The instruction's views of A, B and C, and the lanes that carry it out."""
     match kind:
-        case "cuda":
+        case "cuda" | "wgmma":
             return mma_a(bits, step_k), mma_b(bits, step_k), MMA_C, 32
         case "hip":
             return mfma_a(step_k), mfma_b(step_k), MFMA_C, 64

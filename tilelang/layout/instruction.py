@@ -98,12 +98,19 @@ SIMDGROUP_C = InstructionTile(((8, "thread", 4),), ((2, "register", 1), (4, "thr
 
 
 def accumulator(
-    m: int, n: int, m_warps: int, n_warps: int, tile: InstructionTile = MMA_C, warp_size: int = 32
+    m: int,
+    n: int,
+    m_warps: int,
+    n_warps: int,
+    tile: InstructionTile = MMA_C,
+    warp_size: int = 32,
+    interleaved: bool = False,
 ) -> Fragment:
     """C[m, n] over m_warps × n_warps warps, warp = column part · m_warps + row part.
 
     Instruction tiles are numbered along n first: tile (i, j) begins at register (i · tiles along n + j) ·
-    tile.registers.
+    tile.registers. interleaved: the warps take turns along m, as the four warps of a wgmma do, instead of
+    each having consecutive rows.
     """
     rows, columns = tile.shape
     along_n = n // (columns * n_warps)
@@ -111,12 +118,20 @@ def accumulator(
         (m, n),
         [
             *tile.rows,
-            (m // (rows * m_warps), "register", tile.registers * along_n),
-            (m_warps, "thread", warp_size),
+            *_over_warps(m // (rows * m_warps), tile.registers * along_n, m_warps, warp_size, interleaved),
         ],
         [*tile.columns, (along_n, "register", tile.registers), (n_warps, "thread", warp_size * m_warps)],
         Replica(1, 1),
     )
+
+
+def _over_warps(
+    tiles: int, registers: int, m_warps: int, warp_size: int, interleaved: bool
+) -> tuple[Step, Step]:
+    """How the rows above one instruction tile split into tiles of a warp and warps; innermost first."""
+    own: Step = (tiles, "register", registers)
+    warps: Step = (m_warps, "thread", warp_size)
+    return (warps, own) if interleaved else (own, warps)
 
 
 def operand_a(
@@ -127,6 +142,7 @@ def operand_a(
     tile: InstructionTile,
     transposed: bool = False,
     warp_size: int = 32,
+    interleaved: bool = False,
 ) -> Fragment:
     """A[m, k] (stored [k, m] if `transposed`), the same in all warps along n.
 
@@ -138,8 +154,7 @@ def operand_a(
         (m, k),
         [
             *tile.rows,
-            (m // (rows * m_warps), "register", tile.registers * along_k),
-            (m_warps, "thread", warp_size),
+            *_over_warps(m // (rows * m_warps), tile.registers * along_k, m_warps, warp_size, interleaved),
         ],
         [*tile.columns, (along_k, "register", tile.registers)],
         Replica(n_warps, warp_size * m_warps),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilelang.targets.cuda.intrinsics import INTRINSICS
+from tilelang.targets.cuda.wgmma import generated
 from tilelang.targets.emit.dialect import Dialect, KernelHead, floats, signature_lines
 
 
@@ -12,7 +13,9 @@ def _kernel(head: KernelHead) -> list[str]:
     bounds = f"{head.threads}" if head.min_blocks is None else f"{head.threads}, {head.min_blocks}"
     opening = f'extern "C" __global__ void __launch_bounds__({bounds}) {head.name}('
     return signature_lines(
-        opening, [f"{t}{' __restrict__' if p and n not in head.aliased else ''} {n}" for t, n, p in head.params], ") {"
+        opening,
+        [f"{t}{' __restrict__' if p and n not in head.aliased else ''} {n}" for t, n, p in head.params],
+        ") {",
     )
 
 
@@ -28,10 +31,7 @@ _BINARY_NAMES = ("pow", "fmod", "atan2", "hypot", "copysign", "ldexp", "nextafte
 
 FUNCTIONS = {
     **{name: floats(f"{name}f({{0}})") for name in _UNARY_NAMES.split()},
-    **{
-        name: floats(f"{name}f({{0}}, {{1}})")
-        for name in _BINARY_NAMES
-    },
+    **{name: floats(f"{name}f({{0}}, {{1}})") for name in _BINARY_NAMES},
     "max": {**floats("fmaxf({0}, {1})"), **_halves("__hmax({0}, {1})"), "int": "max({0}, {1})"},
     "min": {**floats("fminf({0}, {1})"), **_halves("__hmin({0}, {1})"), "int": "min({0}, {1})"},
     "fabs": {**floats("fabsf({0})"), **_halves("__habs({0})")},
@@ -84,6 +84,7 @@ CUDA = Dialect(
     },
     functions=FUNCTIONS,
     intrinsics=INTRINSICS,
+    generated=generated,
     kernel=_kernel,
     infinity="CUDART_INF_F",
     nan="CUDART_NAN_F",

@@ -5,9 +5,11 @@ goes out.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from tvm import tirx as X
 
+from tilelang.arch.cuda import WGMMA_BY_DEFAULT, WGMMA_SM
 from tilelang.arch.tables import features
 from tilelang.arch.target import Target
 from tilelang.facts.reports import GeneratedSource
@@ -25,7 +27,7 @@ from tilelang.targets.c_printer import print_kernel
 from tilelang.targets.cuda.alignment import parameter_alignment
 from tilelang.targets.cuda.emit import CUDA, CUDA_FAST_MATH
 from tilelang.targets.cuda.ops.copy import lower_async_copy, lower_commit, lower_wait
-from tilelang.targets.cuda.ops.gemm import gemm_layouts, lower_gemm
+from tilelang.targets.cuda.ops.gemm import gemm_layouts, lower_gemm, lower_gemm_with_wgmma
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan
 from tilelang.targets.lowered import LoweredKernel
 from tilelang.targets.simt.atomics import lower_atomics
@@ -45,6 +47,9 @@ OPS = TargetOps(
 )
 
 
+OPS_WITH_WGMMA = replace(OPS, calls={**OPS.calls, tile_ops.GEMM: lower_gemm_with_wgmma})
+
+DISABLE_WGMMA = "tl.disable_wgmma"  # attribute of the function: given as False, it asks for wgmma
 FAST_MATH = "tl.enable_fast_math"  # attribute of the function: approximate exp, log, sin, ... are welcome
 
 
@@ -54,11 +59,12 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     Raises KernelError for a kernel that the target cannot run.
     """
     func = widen_narrow(func)
+    wgmma = target.sm == WGMMA_SM and not _asks(func, DISABLE_WGMMA, not WGMMA_BY_DEFAULT)
     threads = math.prod(launch_extents(func)[1])
     pipelines = plan_pipelines(expand_reducers(func), asynchronous=features(target).async_copies)
     tiles = guard_bounds(expand_elementwise(pipelines.func))
-    layouts = infer_layouts(tiles, threads, gemm_layouts(target), target.name)
-    per_thread = lower_tile_ops(tiles, layouts, threads, target, OPS)
+    layouts = infer_layouts(tiles, threads, gemm_layouts(target, wgmma), target.name)
+    per_thread = lower_tile_ops(tiles, layouts, threads, target, OPS_WITH_WGMMA if wgmma else OPS)
     ordered = insert_sync(per_thread.func, per_thread.block_level, pipelines.versioned)
     arena = plan_shared(ordered.body, layouts.shared)
     check_shared(func, arena, target)
@@ -85,5 +91,5 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     )
 
 
-def _asks(func: X.PrimFunc, name: str) -> bool:
-    return name in func.attrs and bool(func.attrs[name])
+def _asks(func: X.PrimFunc, name: str, default: bool = False) -> bool:
+    return bool(func.attrs[name]) if name in func.attrs else default

@@ -66,6 +66,8 @@ class Dialect:
     zero_vector: str = "{type}{{}}"  # a vector type's value of zeros
     reinterpret: str = "@bit_cast"
     int64_suffix: str = "LL"
+    # Helpers whose text depends on sizes in their name, written when they are called.
+    generated: Callable[[str], Intrinsic | None] = field(default=lambda _: None)
     line_directives: bool = True
 
 

@@ -252,6 +252,7 @@ class Expressions:
     def helper(self, name: str) -> Intrinsic:
         """A device helper by name; remembers it and what it needs."""
         found = self.dialect.intrinsics.get(name) or COMMON_HELPERS.get(name)
+        found = found or self.dialect.generated(name)
         if found is None:
             raise EmitError(f"tl.{self.dialect.name}.{name} is not in the target's table of intrinsics")
         if found.source is not None and name not in self.used_helpers:

@@ -26,6 +26,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.passes.infer_layouts import GemmLayouts
 from tilelang.passes.walk import FRAGMENT, bits_of, constant, index, shape_of
 from tilelang.targets.cuda.intrinsics import mma_name
+from tilelang.targets.cuda.ops.wgmma import lower_wgmma, wgmma_plan
 from tilelang.targets.simt.block import Block, local, unrolled
 from tilelang.targets.simt.share_gemm import instruction_text, of_rank, share_gemm
 
@@ -42,11 +43,15 @@ class _Plan:
     layouts: GemmFragments
 
 
-def gemm_layouts(target: Target) -> Callable[[Gemm, int], GemmLayouts]:
-    """The rule for `infer_layouts`: what mma.sync imposes on the operands of a gemm."""
+def gemm_layouts(target: Target, wgmma: bool = False) -> Callable[[Gemm, int], GemmLayouts]:
+    """The rule for `infer_layouts`: what mma.sync, or wgmma where it is wanted and fits, imposes on the
+    operands of a gemm.
+    """
 
     def rule(gemm: Gemm, threads: int) -> GemmLayouts:
-        plan = _plan(gemm, threads, target)
+        plan = wgmma_plan(gemm, threads, target) if wgmma else None
+        if plan is None:
+            plan = _plan(gemm, threads, target)
         fragments = {gemm.c.source.__chandle__(): of_rank(plan.layouts.c, shape_of(gemm.c.source))}
         shared = {}
         for operand, layout in ((gemm.a, plan.layouts.a), (gemm.b, plan.layouts.b)):
@@ -72,8 +77,17 @@ def _plan(gemm: Gemm, threads: int, target: Target) -> _Plan:
     return _Plan(instruction, helper, warps, layouts)
 
 
+def lower_gemm_with_wgmma(stmt: Any, block: Block) -> Any:
+    """The statements for the `tl.gemm` call in `stmt`, with wgmma where it fits."""
+    gemm = Gemm.read(stmt.value)
+    plan = wgmma_plan(gemm, block.threads, block.target)
+    if plan is None:
+        return lower_gemm(stmt, block)
+    return seq([clear_accumulator(gemm, block), lower_wgmma(gemm, plan, block)])
+
+
 def lower_gemm(stmt: Any, block: Block) -> Any:
-    """The statements for the `tl.gemm` call in `stmt`."""
+    """The statements for the `tl.gemm` call in `stmt`, with mma.sync."""
     gemm = Gemm.read(stmt.value)
     plan = _plan(gemm, block.threads, block.target)
     lowering = _Lowering(gemm, plan, block)
@@ -101,25 +115,11 @@ class _Lowering:
         self.column_warp = block.simplify(block.thread // WARP // plan.warps.m)
 
     def run(self) -> Any:
-        return seq([self._clear(), self._each("kk", self.k_tiles, self._step)])
+        cleared = clear_accumulator(self.gemm, self.block)
+        return seq([cleared, self._each("kk", self.k_tiles, self._step)])
 
     def _each(self, name: str, extent: int, body: Callable[[Any], Any]) -> Any:
-        """`body` for every value below `extent`, unrolled."""
-        if extent == 1:
-            return body(index(0))
-        var = X.Var(name, "int32")
-        self.block.bind(var, extent)
-        return unrolled(var, extent, body(var), self.span)
-
-    def _clear(self) -> Any | None:
-        condition = self.gemm.clear_accum
-        if constant(condition) == 0:
-            return None
-        c = self.block.registers(self.gemm.c.source)
-        zero = X.const(0, str(c.dtype))
-        count = self.block.fragment(self.gemm.c.source).registers
-        clear = self._each("r", count, lambda r: X.BufferStore(c, zero, [r], self.span))
-        return clear if constant(condition) == 1 else X.IfThenElse(condition, clear, None, self.span)
+        return _each(self.block, name, extent, body, self.span)
 
     def _step(self, kk: Any) -> Any:
         """One step of K: load both operands, multiply every pair of tiles."""
@@ -267,3 +267,23 @@ class _Lowering:
 
 def _address(buffer: ir.Var, at: Any) -> Any:
     return X.address_of(X.BufferLoad(buffer, [index(at)]))
+
+
+def clear_accumulator(gemm: Gemm, block: Block) -> Any | None:
+    """Zero C, always or under a condition; None where it is kept."""
+    condition = gemm.clear_accum
+    if constant(condition) == 0:
+        return None
+    c = block.registers(gemm.c.source)
+    zero, count = X.const(0, str(c.dtype)), block.fragment(gemm.c.source).registers
+    clear = _each(block, "r", count, lambda r: X.BufferStore(c, zero, [r], gemm.span), gemm.span)
+    return clear if constant(condition) == 1 else X.IfThenElse(condition, clear, None, gemm.span)
+
+
+def _each(block: Block, name: str, extent: int, body: Callable[[Any], Any], span: Any) -> Any:
+    """`body` for every value below `extent`, unrolled."""
+    if extent == 1:
+        return body(index(0))
+    var = X.Var(name, "int32")
+    block.bind(var, extent)
+    return unrolled(var, extent, body(var), span)

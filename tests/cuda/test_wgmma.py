@@ -1,0 +1,262 @@
+"""wgmma on sm_90a: lowered, run warpgroup by warpgroup in the emulator, compiled, off unless asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from tvm import tirx as X
+
+import tilelang
+import tilelang.language as T
+from tests.cuda.kernels import HEAD
+from tests.emulator.block import run
+from tests.emulator.memory import EmulationError, numpy_dtype, poison
+from tilelang.arch.cuda import WGMMA_BY_DEFAULT
+from tilelang.arch.target import parse_target
+from tilelang.frontend.specialise import trace_static
+from tilelang.frontend.static_module import StaticModule
+from tilelang.ir import tile_ops
+from tilelang.jit.compiling import prim_func_of
+from tilelang.passes.walk import remake
+from tilelang.targets.cuda.lower import DISABLE_WGMMA
+from tilelang.targets.driver import build, lower
+from tilelang.targets.lowered import LoweredKernel
+
+GEMM = """
+@tilelang.jit
+def matmul(A, B):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor(({a}), T.{operand})
+    B: T.Tensor(({b}), T.{operand})
+    C = T.empty((M, N), T.{result})
+    with T.Kernel(T.ceildiv(N, {bn}), T.ceildiv(M, {bm}), threads={threads}) as (bx, by):
+        A_shared = T.alloc_shared(({a_tile}), T.{operand})
+        B_shared = T.alloc_shared(({b_tile}), T.{operand})
+        acc = T.alloc_fragment(({bm}, {bn}), T.{result})
+        for k in T.Pipelined(T.ceildiv(K, {bk}), num_stages=2):
+            T.copy(A[{a_at}], A_shared)
+            T.copy(B[{b_at}], B_shared)
+            T.gemm(A_shared, B_shared, acc, {ta}, {tb}, T.GemmWarpPolicy.{policy}, clear_accum=k == 0)
+        T.copy(acc, C[by * {bm}, bx * {bn}])
+    return C
+"""
+
+
+def gemm_text(
+    bm: int,
+    bn: int,
+    bk: int,
+    threads: int,
+    ta: bool = False,
+    tb: bool = False,
+    operand: str = "float16",
+    result: str = "float32",
+    policy: str = "Square",
+) -> str:
+    rows, columns, depth = f"by * {bm}", f"bx * {bn}", f"k * {bk}"
+    return GEMM.format(
+        **locals(),
+        a="K, M" if ta else "M, K",
+        b="N, K" if tb else "K, N",
+        a_tile=f"{bk}, {bm}" if ta else f"{bm}, {bk}",
+        b_tile=f"{bn}, {bk}" if tb else f"{bk}, {bn}",
+        a_at=f"{depth}, {rows}" if ta else f"{rows}, {depth}",
+        b_at=f"{columns}, {depth}" if tb else f"{depth}, {columns}",
+    )
+
+
+def lowered_for(text: str, wgmma: bool | None, target: str = "cuda:sm_90", **sizes: int) -> LoweredKernel:
+    """The kernel with wgmma asked for, refused, or left to the default."""
+    module = StaticModule("kernel.py", HEAD + text)
+    program = trace_static(module, module.kernels[0], {k: str(v) for k, v in sizes.items()})
+    func = prim_func_of(program, parse_target(target), text)
+    if wgmma is not None:
+        func = func.with_attr(DISABLE_WGMMA, not wgmma)
+    return lower(func, parse_target(target))
+
+
+def instructions(lowered: LoweredKernel) -> list[str]:
+    return [text for text in lowered.instructions.values() if "mma" in text]
+
+
+CASES = [
+    (64, 64, 64, 128, False, False),
+    (64, 64, 32, 128, False, True),
+    (128, 64, 128, 128, True, False),
+    (128, 128, 64, 256, True, True),
+    (64, 256, 16, 128, False, True),
+    (128, 32, 64, 256, False, False),
+    (256, 64, 32, 256, True, True),
+    (192, 64, 64, 128, False, False),
+]
+
+
+@pytest.mark.parametrize(("bm", "bn", "bk", "threads", "ta", "tb"), CASES)
+def test_every_storage_order(
+    bm: int, bn: int, bk: int, threads: int, ta: bool, tb: bool, rng: np.random.Generator
+) -> None:
+    m, n, k = bm, 2 * bn, 3 * bk
+    lowered = lowered_for(gemm_text(bm, bn, bk, threads, ta, tb), True, M=m, N=n, K=k)
+    assert instructions(lowered)[0].startswith("wgmma m64n")
+    a, b = rng.normal(size=(m, k)).astype(np.float16), rng.normal(size=(k, n)).astype(np.float16)
+    c = poison((m, n), "float32")
+    stored = [np.ascontiguousarray(x.T) if turned else x for x, turned in ((a, ta), (b, tb))]
+    run(lowered, {"A": stored[0], "B": stored[1], "C": c})
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize(("operand", "result"), [("float16", "float16"), ("bfloat16", "float32")])
+def test_dtypes(operand: str, result: str, rng: np.random.Generator) -> None:
+    lowered = lowered_for(gemm_text(64, 64, 64, 128, operand=operand, result=result), True, M=64, N=64, K=128)
+    assert "wgmma" in instructions(lowered)[0]
+    a, b = (rng.normal(size=s).astype(numpy_dtype(operand)) for s in ((64, 128), (128, 64)))
+    c = poison((64, 64), result)
+    run(lowered, {"A": a, "B": b, "C": c})
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_allclose(
+        c.astype(np.float32), expected, rtol=0, atol=0.05 if result == "float16" else 1e-3
+    )
+
+
+ATTENTION = """
+@tilelang.jit
+def attention(Q, K, V):
+    L, D = T.const("L, D")
+    Q: T.Tensor((L, D), T.bfloat16)
+    K: T.Tensor((L, D), T.bfloat16)
+    V: T.Tensor((L, D), T.bfloat16)
+    O = T.empty((L, D), T.float32)
+    with T.Kernel(T.ceildiv(L, 64), threads=128) as bx:
+        q = T.alloc_shared((64, D), T.bfloat16)
+        keys = T.alloc_shared((64, D), T.bfloat16)
+        v = T.alloc_shared((64, D), T.bfloat16)
+        s = T.alloc_fragment((64, 64), T.float32)
+        p = T.alloc_fragment((64, 64), T.bfloat16)
+        o = T.alloc_fragment((64, D), T.float32)
+        T.copy(Q[bx * 64, 0], q)
+        T.clear(o)
+        for t in T.Pipelined(T.ceildiv(L, 64), num_stages=2):
+            T.copy(K[t * 64, 0], keys)
+            T.gemm(q, keys, s, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
+            for i, j in T.Parallel(64, 64):
+                s[i, j] = T.exp2(s[i, j] * 0.1)
+            T.copy(s, p)
+            T.copy(V[t * 64, 0], v)
+            T.gemm(p, v, o, policy=T.GemmWarpPolicy.FullRow)
+        T.copy(o, O[bx * 64, 0])
+    return O
+"""
+
+
+def test_a_in_registers(rng: np.random.Generator) -> None:
+    lowered = lowered_for(ATTENTION, True, L=128, D=64)
+    assert [text.split(",")[0] for text in instructions(lowered)] == ["wgmma m64n64k16 float32.bfloat16"] * 2
+    q, k, v = (rng.normal(size=(128, 64)).astype(ml_dtypes.bfloat16) for _ in range(3))
+    o = poison((128, 64), "float32")
+    run(lowered, {"Q": q, "K": k, "V": v, "O": o})
+    wide = [x.astype(np.float32) for x in (q, k, v)]
+    p = np.exp2(wide[0] @ wide[1].T * 0.1).astype(ml_dtypes.bfloat16).astype(np.float32)
+    np.testing.assert_allclose(o, p @ wide[2], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "text", [gemm_text(128, 256, 64, 256), gemm_text(64, 64, 64, 128, True, True), ATTENTION]
+)
+def test_the_compiler_takes_it(text: str) -> None:
+    sizes = {"L": 256, "D": 64} if text is ATTENTION else {"M": 256, "N": 256, "K": 256}
+    assert build(lowered_for(text, True, **sizes)).binary
+
+
+def test_it_is_off_unless_asked_for_and_only_where_it_exists() -> None:
+    text, sizes = gemm_text(64, 64, 64, 128), {"M": 64, "N": 64, "K": 64}
+    assert not WGMMA_BY_DEFAULT, "only once it has run right on a device"
+    for wgmma, target in ((None, "cuda:sm_90"), (False, "cuda:sm_90"), (True, "cuda:sm_80")):
+        assert instructions(lowered_for(text, wgmma, target, **sizes))[0].startswith("mma.sync")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        gemm_text(32, 64, 64, 128),
+        gemm_text(64, 64, 64, 64),
+        gemm_text(64, 24, 64, 128, tb=True, policy="FullCol"),
+    ],
+    ids=["few rows", "two warps", "narrow"],
+)
+def test_what_does_not_fit_is_left_to_mma_sync(text: str) -> None:
+    found = instructions(lowered_for(text, True, M=192, N=192, K=128))
+    assert found and ("wgmma m64n24k16" in found[0] or found[0].startswith("mma.sync"))
+
+
+def changed(lowered: LoweredKernel, change: Callable[[Any], Any]) -> LoweredKernel:
+    def visit(stmt: Any) -> Any:
+        return change(stmt) if isinstance(stmt, X.Evaluate) else remake(stmt, visit)
+
+    return dataclasses.replace(lowered, func=lowered.func.with_body(visit(lowered.func.body)))
+
+
+def tensors(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    a, b = (rng.normal(size=s).astype(np.float16) for s in ((64, 192), (192, 64)))
+    return {"A": a, "B": b, "C": poison((64, 64), "float32")}
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"), [("tl.cuda.fence_proxy_async", "no proxy fence"), ("tl.sync", "race")]
+)
+def test_what_is_missing_is_noticed(missing: str, said: str, rng: np.random.Generator) -> None:
+    lowered = lowered_for(gemm_text(64, 64, 64, 128), True, M=64, N=64, K=192)
+    broken = changed(lowered, lambda s: None if tile_ops.is_call(s.value, missing) else s)
+    with pytest.raises(EmulationError, match=said):
+        run(broken, tensors(rng))
+
+
+def test_a_wrong_stride_gives_a_wrong_result(rng: np.random.Generator) -> None:
+    lowered = lowered_for(gemm_text(64, 64, 64, 128), True, M=64, N=64, K=192)
+
+    def halved(stmt: Any) -> Any:
+        call = stmt.value
+        if "wgmma_" not in str(getattr(getattr(call, "op", None), "name", "")):
+            return stmt
+        args = list(call.args)
+        args[2] = X.const(int(args[2].value) // 2, "int32")
+        return X.Evaluate(tile_ops.call(str(call.op.name), args))
+
+    given = tensors(rng)
+    run(changed(lowered, halved), given)
+    assert np.abs(given["C"] - given["A"].astype(np.float32) @ given["B"].astype(np.float32)).max() > 1
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs an sm_90 GPU"
+)
+@pytest.mark.parametrize("transposes", [(False, False), (False, True), (True, False), (True, True)])
+def test_on_a_device(transposes: tuple[bool, bool]) -> None:
+    @tilelang.jit(pass_configs={DISABLE_WGMMA: False})
+    def matmul(A, B, turned_a=False, turned_b=False):
+        M, N, K = T.const("M, N, K")
+        A: T.Tensor((K, M) if turned_a else (M, K), T.float16)
+        B: T.Tensor((N, K) if turned_b else (K, N), T.float16)
+        C = T.empty((M, N), T.float32)
+        with T.Kernel(T.ceildiv(N, 128), T.ceildiv(M, 128), threads=256) as (bx, by):
+            a = T.alloc_shared((64, 128) if turned_a else (128, 64), T.float16)
+            b = T.alloc_shared((128, 64) if turned_b else (64, 128), T.float16)
+            acc = T.alloc_fragment((128, 128), T.float32)
+            T.clear(acc)
+            for k in T.Pipelined(T.ceildiv(K, 64), num_stages=3):
+                T.copy(A[k * 64, by * 128] if turned_a else A[by * 128, k * 64], a)
+                T.copy(B[bx * 128, k * 64] if turned_b else B[k * 64, bx * 128], b)
+                T.gemm(a, b, acc, transpose_A=turned_a, transpose_B=turned_b)
+            T.copy(acc, C[by * 128, bx * 128])
+        return C
+
+    a, b = (torch.randn(512, 512, device="cuda", dtype=torch.float16) for _ in range(2))
+    found = matmul(a, b, turned_a=transposes[0], turned_b=transposes[1])
+    left, right = (x.float().T if turned else x.float() for x, turned in zip((a, b), transposes, strict=True))
+    torch.testing.assert_close(found, left @ right, rtol=1e-3, atol=1e-2)

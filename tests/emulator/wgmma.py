@@ -1,0 +1,101 @@
+"""wgmma.mma_async on the memory and registers of a block, by the figures of the PTX ISA (9.7.16.5).
+
+Written from the document (and the canonical layouts that CUTLASS states for matrix descriptors), on purpose
+not from `tilelang.targets.cuda.ops.wgmma`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tests.emulator.instructions import OPERANDS, RESULTS
+
+GROUP = 128  # threads of a warpgroup
+_UNIT = 16
+_WIDTH = {1: 128, 2: 64, 3: 32}  # swizzle mode -> bytes in a row of an atom
+_NAME = re.compile(r"wgmma_(\d+)x64x(\d+)_(\d+)x16_(f16|bf16)_(f32|f16)_(ss|rs)([tn])([tn])")
+
+Read = Callable[[np.ndarray], np.ndarray]  # byte addresses [n] -> [n, 16] bytes
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """What the name of a helper says."""
+
+    tiles: int
+    n: int
+    steps: int
+    operand: str
+    result: str
+    by_registers: bool
+    a_turned: bool
+    b_turned: bool
+
+
+def instruction(name: str) -> Instruction:
+    match = _NAME.fullmatch(name)
+    assert match is not None, name
+    tiles, n, steps = (int(match[k]) for k in (1, 2, 3))
+    operand, result, form, a, b = match.groups()[3:]
+    return Instruction(tiles, n, steps, operand, result, form == "rs", a == "t", b == "t")
+
+
+def matrix(
+    read: Read, start: int, rows: int, mode: int, leading: int, stride: int, turned: bool, operand: str
+) -> np.ndarray:
+    """[rows, 16]: rows of M (or N) by 16 of K, through a descriptor at byte `start`."""
+    width, eight, column = _WIDTH[mode], stride * _UNIT, leading * _UNIT
+    per = 8  # elements in 16 bytes
+    if turned:
+        k, chunk = np.meshgrid(np.arange(16), np.arange(rows // per), indexing="ij")
+        in_atom = width // _UNIT
+        place = start + chunk // in_atom * column + k // 8 * eight + k % 8 * width + chunk % in_atom * _UNIT
+    else:
+        row, chunk = np.meshgrid(np.arange(rows), np.arange(2), indexing="ij")
+        place = start + row // 8 * eight + row % 8 * width + chunk * _UNIT
+    bytes_ = read(_swizzled(place, width).ravel())
+    found = np.ascontiguousarray(bytes_).view(OPERANDS[operand]).reshape(*place.shape, per)
+    flat = found.reshape(place.shape[0], -1)
+    return flat.T if turned else flat
+
+
+def _swizzled(address: np.ndarray, width: int) -> np.ndarray:
+    """Bits 4 and up are xored with bits 7 and up: three for rows of 128 bytes, two for 64, one for 32."""
+    bits = {128: 7, 64: 3, 32: 1}[width]
+    return address ^ ((address >> 7 & bits) << 4)
+
+
+def fragment(registers: np.ndarray) -> np.ndarray:
+    """[64, 16] from the 8 elements of A that each of 128 threads holds."""
+    thread, element = np.meshgrid(np.arange(GROUP), np.arange(8), indexing="ij")
+    lane = thread % 32
+    row = thread // 32 * 16 + lane // 4 + element // 2 % 2 * 8
+    column = lane % 4 * 2 + element % 2 + element // 4 * 8
+    found = np.zeros((64, 16), registers.dtype)
+    found[row, column] = registers
+    return found
+
+
+def result_places(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row and column of element q of thread t: [128, n / 2] each."""
+    thread, q = np.meshgrid(np.arange(GROUP), np.arange(n // 2), indexing="ij")
+    lane = thread % 32
+    return thread // 32 * 16 + lane // 4 + q // 2 % 2 * 8, q // 4 * 8 + lane % 4 * 2 + q % 2
+
+
+def multiply(op: Instruction, d: np.ndarray, left: list[np.ndarray], right: list[np.ndarray]) -> np.ndarray:
+    """New registers [128, tiles * n / 2] of a warpgroup; `left` by tile and step, `right` by step."""
+    row, column = result_places(op.n)
+    per_tile = op.n // 2
+    new = d.copy()
+    for t in range(op.tiles):
+        total = d[:, t * per_tile : (t + 1) * per_tile].astype(np.float64)
+        for k in range(op.steps):
+            product = left[t * op.steps + k].astype(np.float64) @ right[k].astype(np.float64).T
+            total = total + product[row, column]
+        new[:, t * per_tile : (t + 1) * per_tile] = total.astype(RESULTS[op.result])
+    return new
