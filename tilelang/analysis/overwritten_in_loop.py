@@ -35,15 +35,16 @@ def check(subject: Subject) -> Iterator[Problem]:
 
 
 def _overwrite(history: History, loop: Loop) -> tuple[Touch, Touch] | None:
-    """The write that replaces the whole tile at first in each iteration, and the read behind the loop."""
+    """A write that replaces the whole tile in each iteration, and the read behind the loop."""
     inside = [t for t in history.touches if loop in t.context.loops]
-    if not inside or any(t.context.guards or t.context.maybe for t in inside):
+    if any(t.context.guards or t.context.maybe for t in inside):
         return None
-    first = inside[0]
-    if first.mode != "write" or loop not in first.steady or not _whole(history.buffer, first):
-        return None
-    own = {t.order for t in inside if t.mode == "write" and t.record is None}
+    own = {t.order for t in inside if t.mode == "write" and t.record is None}  # of stores that read it too
     if any(t.mode == "read" and t.order not in own for t in inside):
+        return None
+    anew = (t for t in inside if t.mode == "write" and loop in t.steady and _whole(history.buffer, t))
+    first = next(anew, None)
+    if first is None:
         return None
     after = next((t for t in history.touches if t.order > inside[-1].order and t.mode != "write"), None)
     return None if after is None else (first, after)

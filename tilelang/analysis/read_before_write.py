@@ -16,6 +16,7 @@ from tilelang.diagnostics.rules.order import (
     READ_PARTLY_WRITTEN,
 )
 from tilelang.diagnostics.span import Span
+from tilelang.ir.tile_program import Evaluate, walk
 from tilelang.ir.values import Buffer, as_int
 from tilelang.ops.operands import declared
 
@@ -39,8 +40,15 @@ def check(subject: Subject) -> Iterator[Problem]:
 
 
 def _may_be_given(subject: Subject, history: History) -> bool:
-    """An output that the caller passes in may hold something; one that the runtime allocates does not."""
-    return history.buffer.role == "output" and (subject.program.style == "lazy" or bool(history.writes))
+    """An output that the caller passes in may hold something; one that the runtime allocates does not, unless
+    other blocks wrote to it, which this one may have waited for.
+    """
+    if history.buffer.role != "output":
+        return False
+    program = subject.program
+    if history.buffer not in [program.params[i].buffer for i in program.outputs]:
+        return True
+    return bool(history.writes) and any(isinstance(n, Evaluate) for n in walk(program.body))
 
 
 def _reads(touch: Touch) -> bool:
