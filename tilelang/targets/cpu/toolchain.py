@@ -14,6 +14,7 @@ from tvm.tirx.op import register_intrin_lowering
 
 from tilelang.runtime import cpu as loader
 from tilelang.runtime.artifact import Artifact
+from tilelang.targets.cpu.opaque_conversions import hide_conversions
 from tilelang.targets.lowered import LoweredKernel
 
 
@@ -90,7 +91,7 @@ def _packed(lowered: LoweredKernel, target: Any) -> tvm.IRModule:
     Nothing simplifies it before LLVM: TVM's StmtSimplify takes floats for reals, `(x + c) - c` becomes `x`.
     """
     t = X.transform
-    module = tvm.IRModule({part.name: part.func for part in lowered.parts or (lowered,)})
+    module = tvm.IRModule({part.name: hide_conversions(part.func) for part in lowered.parts or (lowered,)})
     for step in (
         t.AnnotateEntryFunc(),
         t.BindTarget(target.with_host(target)),
