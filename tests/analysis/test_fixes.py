@@ -32,6 +32,17 @@ def k(A, O):
         for i in T.Parallel(128):
             O[i] = t[i]
 """
+SWAPPED = """
+@tilelang.jit
+def k(A, B):
+    M, N = T.const("M, N")
+    A: T.Tensor((M, N), T.float16)
+    B: T.Tensor((M, N), T.float16)
+    with T.Kernel(T.ceildiv(M, 32), T.ceildiv(N, 64), threads=128) as (bx, by):
+        s = T.alloc_shared((32, 64), T.float16)
+        T.copy(A[by * 32, bx * 64], s)
+        T.copy(s, B[by * 32, bx * 64])
+"""
 TALL = "T.alloc_shared((64, 32), T.float16)"
 
 
@@ -64,6 +75,18 @@ TALL = "T.alloc_shared((64, 32), T.float16)"
             "# sums\n        T.clear(c)\n",
         ),
         ("fragment-serial-access", "Use T.Parallel", SERIAL, "for i in T.Parallel(16):"),
+        (
+            "fragment-serial-access",
+            "Use T.Parallel",
+            SERIAL.replace("T.serial(16)", "range(16)"),
+            "            for j in T.Parallel(16):",
+        ),
+        (
+            "grid-order",
+            "Swap the first two extents of the grid",
+            SWAPPED,
+            "T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 32), threads=128)",
+        ),
         (
             "local-parallel-index",
             "Allocate it with T.alloc_fragment",
@@ -211,6 +234,12 @@ def test_resource_fixes(body: str, rule: str, expected: list[str]):
             assert [p for p in _problems(after) if p.rule in (rule, "gemm-tile")] == []
 
 
+def test_no_fix_for_a_serial_loop_that_does_not_start_at_zero():
+    body = SERIAL.replace("for i in T.serial(16)", "for i in T.serial(2, 16)")
+    (problem,) = [p for p in _problems(source(body)) if p.rule == "fragment-serial-access"]
+    assert problem.fixes == ()
+
+
 def test_no_fix_where_the_text_is_not_that_of_a_call():
     body = gemm(TALL, clear=False).replace("        c = T.alloc", "        if bx == 0: pass; c = T.alloc")
     for problem in _problems(source(body)):
@@ -227,4 +256,6 @@ def test_clear_is_spelled_like_the_gemm():
 
 
 def _problems(text: str) -> list[Problem]:
-    return check_source("kernel.py", text, "cuda:sm_90").all_problems()
+    """All but the hint that most kernels over tensors of any size have."""
+    found = check_source("kernel.py", text, "cuda:sm_90").all_problems()
+    return [p for p in found if p.rule != "guarded-tail"]

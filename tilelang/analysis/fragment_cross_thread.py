@@ -2,8 +2,8 @@
 
 An iteration runs on the thread that owns the fragment elements it touches. That is impossible by
 construction when an index is rotated or shifted against the loop, when one variable walks a diagonal, or
-when one loop uses two index forms. What another layout could satisfy (`f[i // 2]`, `f[i, 0]` beside `f[i,
-j]`, replicated rows) stays silent.
+when one loop uses two index forms. What another layout could satisfy (`f[i // 2]` alone, `f[i, 0]` beside
+`f[i, j]`, replicated rows) stays silent.
 """
 
 from __future__ import annotations
@@ -79,10 +79,8 @@ def _replicated(subject: Subject) -> set[Buffer]:
 def _alone(subject: Subject, seen: _Seen) -> Problem | None:
     access = seen.access
     fields = {"access": _text(access), "target": subject.target}
-    plain = [
-        v for index in seen.indices for v in seen.variables if isinstance(index, ir.Var) and index.same_as(v)
-    ]
-    twice = next((v for k, v in enumerate(plain) if any(v.same_as(w) for w in plain[:k])), None)
+    walked = [v for index in seen.indices if (v := _walked(index, seen)) is not None]
+    twice = next((v for k, v in enumerate(walked) if any(v.same_as(w) for w in walked[:k])), None)
     if twice is not None and _at_least_two(subject, twice):
         return FRAGMENT_DIAGONAL.at(access.span, related=declared(access.buffer), var=twice.name, **fields)
     for index in seen.indices:
@@ -92,6 +90,16 @@ def _alone(subject: Subject, seen: _Seen) -> Problem | None:
                 access.span, related=declared(access.buffer), var=var.name, **fields
             )
     return None
+
+
+def _walked(index: Value, seen: _Seen) -> ir.Var | None:
+    """The parallel variable that an index follows step by step, up or down: `i`, `63 - i`."""
+    form = affine(index)
+    if form is None or len(form.variables) != 1:
+        return None
+    (var,) = form.variables
+    parallel = any(var.same_as(p) for p in seen.variables)
+    return var if parallel and abs(form.coefficient(var)) == 1 else None
 
 
 def _shifted(subject: Subject, index: Value, seen: _Seen) -> ir.Var | None:
@@ -149,12 +157,34 @@ def _conflict(subject: Subject, a: _Seen, b: _Seen) -> bool:
     for x, y in zip(a.indices, b.indices, strict=True):
         p, q = affine(x), affine(y)
         if p is None or q is None:
-            return False
+            if _divided(subject, x, y, a) or _divided(subject, y, x, b):
+                return True
+            if not _same(subject, x, y):
+                return False
+            continue
         if not (_uses(p, a) and _uses(q, b)):
             continue
         if subject.prover.equal(x, y) is not True and _differ(subject, p, q):
             return True
     return False
+
+
+def _same(subject: Subject, x: Value, y: Value) -> bool:
+    return subject.prover.equal(x, y) is True
+
+
+def _divided(subject: Subject, x: Value, y: Value, seen: _Seen) -> bool:
+    """Whether one index is a parallel variable and the other a quotient or rest of the same variable that
+    leaves it: `f[i]` beside `f[i // 2]`.
+    """
+    if not isinstance(x, ir.Var) or not any(x.same_as(p) for p in seen.variables):
+        return False
+    if not isinstance(y, X.FloorDiv | X.FloorMod) or not isinstance(y.a, ir.Var) or not y.a.same_as(x):
+        return False
+    extent, by = _extent(subject, x), as_int(y.b)
+    if extent is None or by is None:
+        return False
+    return extent >= 2 and by >= 2 if isinstance(y, X.FloorDiv) else 1 <= by < extent
 
 
 def _differ(subject: Subject, p: Affine, q: Affine) -> bool:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from tilelang.analysis.subject import Subject
-from tilelang.diagnostics.problem import Fix, Problem
+from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules.layout import FRAGMENT_SERIAL_ACCESS
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Access, Loop
 from tilelang.ir.values import Buffer
 from tilelang.ops.operands import declared
-from tilelang.ops.source_edits import rename_callee
+from tilelang.ops.source_edits import rename_callee, text_of
 
 _SERIAL = frozenset({"serial", "unroll", "vectorized"})
 
@@ -46,16 +47,34 @@ def _serial_loops(access: Access) -> list[Loop]:
 
 
 def _fixes(subject: Subject, loops: list[Loop]) -> tuple[Fix, ...]:
-    edits = [rename_callee(loop.span, subject.text, "Parallel") for loop in loops]
+    edits = [_as_parallel(subject, loop) for loop in loops]
     spelled = [e for e in edits if e is not None]
-    if len(spelled) != len(loops) or any(not _is_attribute(subject, loop) for loop in loops):
-        return ()
-    return (Fix("Use T.Parallel", tuple(spelled)),)
+    return (Fix("Use T.Parallel", tuple(spelled)),) if len(spelled) == len(loops) else ()
 
 
-def _is_attribute(subject: Subject, loop: Loop) -> bool:
-    """Whether the loop is written `T.serial(...)`: a bare `range(...)` names nothing to rename."""
+def _as_parallel(subject: Subject, loop: Loop) -> Edit | None:
+    """`T.serial(n)` or `range(n)` -> `T.Parallel(n)`. A start or a step has no such form."""
+    written = text_of(loop.span, subject.text)
+    try:
+        call = ast.parse(written, mode="eval").body
+    except SyntaxError:
+        return None
+    if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords:
+        return None
+    if isinstance(call.func, ast.Attribute):
+        return rename_callee(loop.span, subject.text, "Parallel")
+    language = _language(subject)
+    if not isinstance(call.func, ast.Name) or call.func.id != "range" or language is None:
+        return None
+    return rename_callee(loop.span, subject.text, f"{language}.Parallel")
+
+
+def _language(subject: Subject) -> str | None:
+    """How the kernel names the language: `T` in `T.Kernel(...)`."""
+    if subject.launch is None:
+        return None
     lines = subject.text.splitlines()
-    if not 0 < loop.span.line <= len(lines):
-        return False
-    return "." in lines[loop.span.line - 1][loop.span.column - 1 :].partition("(")[0]
+    span = subject.launch.span
+    written = lines[span.line - 1][span.column - 1 :] if 0 < span.line <= len(lines) else ""
+    name, dot, rest = written.partition(".")
+    return name if dot and name.isidentifier() and rest.startswith("Kernel") else None

@@ -8,12 +8,13 @@ from itertools import permutations
 from tilelang.analysis.global_places import GlobalPlace, global_places
 from tilelang.analysis.kernel_facts import size_text
 from tilelang.analysis.subject import Subject, soften
-from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.problem import Fix, Problem, Related
 from tilelang.diagnostics.rules.bounds import GRID_ORDER
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Launch
 from tilelang.ir.values import Unknown, Value, show
 from tilelang.ops.operands import declared
+from tilelang.ops.source_edits import swap_arguments
 
 from tvm import ir  # isort: skip
 
@@ -28,7 +29,7 @@ def check(subject: Subject) -> Iterator[Problem]:
         dims = {v: d for d, s in enumerate(place.starts) for v in free_vars(s) if v in walks}
         for first, second in permutations(dims, 2):
             if dims[first] < dims[second] and _swapped(subject, place, walks, dims, first, second):
-                yield soften(_problem(launch, place, walks, dims, first, second), place.context)
+                yield soften(_problem(subject, launch, place, walks, dims, first, second), place.context)
                 return
 
 
@@ -52,6 +53,7 @@ def _swapped(
 
 
 def _problem(
+    subject: Subject,
     launch: Launch,
     place: GlobalPlace,
     walks: dict[ir.Var, Value],
@@ -59,8 +61,12 @@ def _problem(
     first: ir.Var,
     second: ir.Var,
 ) -> Problem:
+    at = sorted(launch.block_vars.index(v) for v in (first, second))
+    edits = swap_arguments(launch.span, subject.text, at[0], at[1])
+    title = "Swap the first two extents of the grid" if at == [0, 1] else "Swap the two extents of the grid"
     return GRID_ORDER.at(
         place.spans[dims[first]],
+        fixes=() if edits is None else (Fix(title, edits),),
         related=(Related(launch.span, "the grid"), *declared(place.buffer)),
         buffer=place.buffer.name,
         first=first.name,

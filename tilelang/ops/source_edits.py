@@ -121,3 +121,22 @@ def rename_callee(call: Span, source: str, new_name: str) -> Edit | None:
         return None
     start = call.column + len(callee) - len(callee.rpartition(".")[2])
     return Edit(Span(call.path, call.line, start, call.line, call.column + len(callee)), new_name)
+
+
+def swap_arguments(call: Span, source: str, first: int, second: int) -> tuple[Edit, Edit] | None:
+    """Exchange two positional arguments of a call on one line; None where that is not possible."""
+    written = text_of(call, source)
+    try:
+        tree = ast.parse(written, mode="eval").body
+    except SyntaxError:
+        return None
+    if not isinstance(tree, ast.Call) or not written.isascii() or max(first, second) >= len(tree.args):
+        return None
+    if any(isinstance(a, ast.Starred) for a in tree.args):
+        return None
+    places = [
+        replace(call, column=call.column + a.col_offset, end_column=call.column + (a.end_col_offset or 0))
+        for a in (tree.args[first], tree.args[second])
+    ]
+    texts = [text_of(p, source) for p in places]
+    return Edit(places[0], texts[1]), Edit(places[1], texts[0])
