@@ -240,3 +240,35 @@ def test_any_and_all(device):
         compiled_for(questions, device)(random(64, device=device).abs() + 1, low=0, high=5).tolist()
         == [1] * 4
     )
+
+
+@tilelang.jit
+def gemv(A, B, rows: int, columns: int):
+    N, K = T.const("N, K")
+    A: T.Tensor((K,), "float32")
+    B: T.Tensor((N, K), "float32")
+    C = T.empty((N,), "float32")
+    with T.Kernel(T.ceildiv(N, rows), threads=(columns, rows)) as bn:
+        tk = T.get_thread_binding(0)
+        tn = T.get_thread_binding(1)
+        acc = T.alloc_local((1,), "float32")
+        out = T.alloc_local((1,), "float32")
+        T.clear(acc)
+        for k in T.serial(K // columns):
+            acc[0] += A[k * columns + tk] * B[bn * rows + tn, k * columns + tk]
+        with T.attr(
+            T.comm_reducer(lambda x, y: x + y, [T.Cast("float32", 0)]),
+            "reduce_scope",
+            T.reinterpret(T.uint64(0), dtype="handle"),
+        ):
+            T.evaluate(T.tvm_thread_allreduce(T.uint32(1), acc[0], True, out[0], tk, dtype="handle"))
+        if tk == 0:
+            C[bn * rows + tn] = out[0]
+    return C
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 32), (2, 64)])
+def test_allreduce_over_a_thread_axis(device, rows, columns):
+    a = integers(4 * columns, dtype=torch.float32, device=device)
+    b = integers(8, 4 * columns, dtype=torch.float32, device=device, seed=1)
+    assert torch.equal(compiled_for(gemv, device)(a, b, rows=rows, columns=columns), b @ a)

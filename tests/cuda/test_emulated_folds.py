@@ -120,3 +120,38 @@ def test_reductions(rng: np.random.Generator, kind: str, source: str) -> None:
         "abssum": lambda: np.abs(a).sum(1),
     }[kind]
     assert np.array_equal(b, fold())
+
+
+GEMV = """
+@tilelang.jit
+def gemv(A, B, C, rows, columns):
+    N, K = T.const("N, K")
+    A: T.Tensor((K,), "float32")
+    B: T.Tensor((N, K), "float32")
+    C: T.Tensor((N,), "float32")
+    with T.Kernel(T.ceildiv(N, rows), threads=(columns, rows)) as bn:
+        tk = T.get_thread_binding(0)
+        tn = T.get_thread_binding(1)
+        acc = T.alloc_local((1,), "float32")
+        out = T.alloc_local((1,), "float32")
+        T.clear(acc)
+        for k in T.serial(K // columns):
+            acc[0] += A[k * columns + tk] * B[bn * rows + tn, k * columns + tk]
+        with T.attr(
+            T.comm_reducer(lambda x, y: x + y, [T.Cast("float32", 0)]),
+            "reduce_scope",
+            T.reinterpret(T.uint64(0), dtype="handle"),
+        ):
+            T.evaluate(T.tvm_thread_allreduce(T.uint32(1), acc[0], True, out[0], tk, dtype="handle"))
+        if tk == 0:
+            C[bn * rows + tn] = out[0]
+"""
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 32), (8, 8), (2, 64), (4, 24)])
+def test_allreduce_over_a_thread_axis(rng: np.random.Generator, rows: int, columns: int) -> None:
+    n, k = 8, 4 * columns
+    a, b = (random(rng, shape, "int32").astype("float32") for shape in ((k,), (n, k)))
+    c = poison(n, "float32")
+    run_text(GEMV, {"A": a, "B": b, "C": c}, N=n, K=k, rows=rows, columns=columns)
+    assert np.array_equal(c, b @ a)

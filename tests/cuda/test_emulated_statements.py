@@ -35,7 +35,7 @@ def test_tiles_are_printed_once_by_each_block() -> None:
 
 def test_assertions_name_place_and_condition() -> None:
     with pytest.raises(
-        EmulationError, match=r"kernel\.py:14: assertion failed: too large \(`tile\[0\] < limit`"
+        EmulationError, match=r"kernel\.py:15: assertion failed: too large \(`tile\[0\] < limit`"
     ):
         run(lower_text(TALK, limit=3), {"A": np.array([3, 4, 5, 6], "int32")})
 

@@ -89,6 +89,8 @@ def evaluate(run: Run, op: str, call: Bound) -> Any:
         return _limit(run, op, call)
     if is_machine_math(op):
         return machine_math(run, op, call)
+    if op == "Cast":
+        op = "cast"
     if op in ("cast", "reinterpret"):
         return _convert(run, op, call)
     if op in ("if_then_else", "Select"):
@@ -267,6 +269,8 @@ def convert_value(run: Run, value: Any, dtype: str, span: Span, callee: str) -> 
 
 
 def _convert(run: Run, op: str, call: Bound) -> Any:
+    if op == "reinterpret" and call.value("dtype") == "handle":
+        return Unknown("a pointer without a type")  # as old-style reductions write it
     dtype = read_dtype(run, call.value("dtype"), call.span_of("dtype"))
     if isinstance(dtype, Unknown):
         return dtype

@@ -10,6 +10,7 @@ from tvm import ir
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_LANGUAGE_NAME
 from tilelang.frontend.allocations import allocate
+from tilelang.frontend.allreduce import allreduce_call
 from tilelang.frontend.arguments import Argument, Bound, bind_arguments, signature_of
 from tilelang.frontend.atomics import atomic
 from tilelang.frontend.debug_calls import debug_call
@@ -61,6 +62,8 @@ def call_language(
             return None
         case "frame":
             return _frame(entry, bound)
+        case "allreduce":
+            return allreduce_call(run, entry.op, bound)
         case "debug":
             return debug_call(run, entry.op, bound)
         case "reducer":

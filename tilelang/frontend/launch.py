@@ -9,6 +9,7 @@ from tvm import ir
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
+from tilelang.frontend.allreduce import CommReducer
 from tilelang.frontend.extern_calls import import_source
 from tilelang.frontend.model import Flow, Frame
 from tilelang.frontend.names import bind_name
@@ -35,6 +36,10 @@ def _with_items(run: Run, node: ast.With, items: list[ast.withitem]) -> Flow | N
     value = run.eval(item.context_expr)
     if isinstance(value, Frame) and value.name == "Kernel":
         return _launch(run, node, item, rest, value)
+    if isinstance(value, Frame) and value.name == "attr":
+        return _with_attr(run, node, rest, value)
+    if isinstance(value, Frame) and value.name == "ws":
+        return _warp_groups(run, node, rest, value)
     if isinstance(value, Frame):
         run.report(
             UNSUPPORTED_PYTHON,
@@ -44,6 +49,18 @@ def _with_items(run: Run, node: ast.With, items: list[ast.withitem]) -> Flow | N
     if item.optional_vars is not None:
         assign(run, item.optional_vars, Unknown("what this `with` gives is not known to the compiler"))
     return _with_items(run, node, rest)
+
+
+def _with_attr(run: Run, node: ast.With, rest: list[ast.withitem], frame: Frame) -> Flow | None:
+    """`with T.attr(T.comm_reducer(...), "reduce_scope", handle)`: the reducer of an allreduce inside."""
+    reducer = frame.arguments.get("node")
+    if not isinstance(reducer, CommReducer):
+        return _with_items(run, node, rest)
+    run.reducers.append(reducer)
+    try:
+        return _with_items(run, node, rest)
+    finally:
+        run.reducers.pop()
 
 
 def _launch(

@@ -133,6 +133,7 @@ class Run:
             tuple[Any, ir.Var]
         ] = []  # sizes that running Python made, and their variables
         self.attrs: dict[str, Any] = {}
+        self.reducers: list[Any] = []  # of the `with T.attr(T.comm_reducer(...), ...)` around
         self.layouts: dict[str, Any] = {}  # buffer name -> annotated layout
         self.complete = True
         # Where in the control flow we are.

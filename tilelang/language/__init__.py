@@ -11,6 +11,13 @@ from tilelang.language.allocate import (
     alloc_shared,
     alloc_var,
 )
+from tilelang.language.allreduce import (
+    Cast,
+    attr,
+    comm_reducer,
+    evaluate,
+    tvm_thread_allreduce,
+)
 from tilelang.language.annotations import (
     annotate_compile_flags,
     annotate_l2_hit_ratio,
@@ -441,6 +448,7 @@ from tilelang.language.vector_dtypes import (
 
 __all__ = [
     "BaseTileScheduler",
+    "Cast",
     "Fragment",
     "FragmentBuffer",
     "GemmWarpPolicy",
@@ -509,6 +517,7 @@ __all__ = [
     "atomic_min",
     "atomic_or",
     "atomic_store",
+    "attr",
     "ballot",
     "ballot_sync",
     "bfloat16",
@@ -534,6 +543,7 @@ __all__ = [
     "clamp",
     "clear",
     "clz",
+    "comm_reducer",
     "const",
     "copy",
     "copysign",
@@ -548,6 +558,7 @@ __all__ = [
     "dynamic",
     "empty",
     "erf",
+    "evaluate",
     "exp",
     "exp2",
     "exp10",
@@ -795,6 +806,7 @@ __all__ = [
     "trunc",
     "truncdiv",
     "truncmod",
+    "tvm_thread_allreduce",
     "uint",
     "uint4",
     "uint8",

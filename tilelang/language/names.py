@@ -23,6 +23,7 @@ EntryKind = Literal[
     "tensor",
     "layout",
     "reducer",
+    "allreduce",
     "debug",
     "expr",
     "dtype",
@@ -180,6 +181,9 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
         **_LAYOUTS,
         **_REDUCERS,
         **_entries("debug", "print device_assert"),
+        **_entries("allreduce", "comm_reducer tvm_thread_allreduce evaluate"),
+        "attr": Entry("frame", "attr"),
+        "Cast": Entry("expr", "Cast"),
         **_entries(
             "annotation",
             "annotate_safe_value annotate_l2_hit_ratio annotate_restrict_buffers assume",

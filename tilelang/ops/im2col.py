@@ -52,7 +52,7 @@ def build(record: OpRecord) -> Any:
 
 
 def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
-    """im2col-shape."""
+    """window-shape."""
     img, col = record.region("img"), record.region("col")
     for region, name, rank in ((img, "img", 4), (col, "col", 2)):
         if region is None or len(region.extents) == rank or (name == "col" and len(region.extents) > rank):

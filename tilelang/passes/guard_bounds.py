@@ -21,8 +21,9 @@ from tvm import tirx as X
 from tilelang.ir import tile_ops
 from tilelang.ir.evaluate import is_choice
 from tilelang.ir.simplify import simplify
+from tilelang.ir.tile_ops import seq
 from tilelang.ops.atomic import Atomic
-from tilelang.passes.walk import constant, index, map_operands, remake
+from tilelang.passes.walk import constant, index, loop_kind, map_operands, remake
 
 SAFE_VALUES = "tl.safe_values"  # attribute of the function: JSON, tensor name -> number
 _SAYING = (tile_ops.PRINT, tile_ops.PRINT_ONCE, tile_ops.CHECK)
@@ -72,6 +73,7 @@ class _Guards:
 
     def __init__(self, analyzer: sym.Analyzer, safe: Mapping[str, float]) -> None:
         self._analyzer = analyzer
+        self._parallel = 0  # Parallel loops around the statement
         self._safe = safe  # what reads outside of a tensor give, by its name; 0 for the others
 
     def statement(self, stmt: Any) -> Any:
@@ -80,6 +82,8 @@ class _Guards:
             return remake(stmt, self.statement)
         if isinstance(stmt, X.For):
             step = constant(stmt.step) if stmt.step is not None else 1
+            if loop_kind(stmt) == "Parallel":
+                return self._parallel_loop(stmt)
             if step is not None and step > 0:
                 self._analyzer.bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, stmt.extent), True)
             return remake(stmt, self.statement)
@@ -89,6 +93,8 @@ class _Guards:
             return self._store(stmt)
         if isinstance(stmt, X.SeqStmt):
             return self._sequence(stmt)
+        if self._parallel and isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.ASSUME):
+            return seq([])
         if isinstance(stmt, X.Evaluate) and any(tile_ops.is_call(stmt.value, n) for n in _SAYING):
             return X.Evaluate(map_operands(stmt.value, self._guarded), stmt.span)
         if isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.ATOMIC):
@@ -108,6 +114,13 @@ class _Guards:
             return X.While(condition, self.statement(stmt.body), stmt.span)
         return remake(stmt, self.statement)
 
+    def _parallel_loop(self, stmt: X.For) -> Any:
+        self._analyzer.bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, stmt.extent), True)
+        self._parallel += 1
+        made = remake(stmt, self.statement)
+        self._parallel -= 1
+        return made
+
     def _sequence(self, stmt: X.SeqStmt) -> Any:
         """Statements in order; what the author assumes holds for those after it."""
         with ExitStack() as inside:
@@ -115,8 +128,10 @@ class _Guards:
             for part in stmt.seq:
                 if isinstance(part, X.Evaluate) and tile_ops.is_call(part.value, tile_ops.ASSUME):
                     self._assume(inside, part.value.args[0])
+                    if self._parallel:  # later passes ask only about what holds for the whole block
+                        continue
                 parts.append(self.statement(part))
-            return X.SeqStmt(parts, stmt.span)
+            return seq(parts)
 
     def _if(self, stmt: X.IfThenElse) -> Any:
         condition = self._guarded(stmt.condition)

@@ -127,7 +127,7 @@ TRANSPOSE_SHAPE = Rule(
 )
 
 IM2COL_SHAPE = Rule(
-    "im2col-shape",
+    "window-shape",
     "shape",
     Severity.ERROR,
     "T.im2col reads an image of four dimensions and writes a matrix tile.",
