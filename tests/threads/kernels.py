@@ -558,3 +558,24 @@ def by_pointer(dtype: str = "float32"):
                     flat[i] = -1.0
 
     return main
+
+
+@tilelang.jit
+def warp_groups(A):
+    """Two warp groups with work of their own; copies by part of the block."""
+    A: T.Tensor((2, 300), "float32")
+    B = T.empty((2, 300), "float32")
+    with T.Kernel(1, threads=256):
+        s = T.alloc_shared((2, 300), "float32")
+        tx = T.get_thread_binding()
+        with T.ws(1):
+            T.copy(A[1, :], s[1, :])
+        with T.ws(0):
+            T.copy(A[0, :], s[0, :])
+        if tx < 100:
+            for i in T.Parallel(300):
+                B[0, i] = s[1, i] + 1
+        else:
+            for i in T.Parallel(300):
+                B[1, i] = s[0, i] * 2
+    return B

@@ -201,6 +201,7 @@ CASES = [
         lambda a: a.abs() + a.exp2(),
         lacking=("metal", "hip", "emulator"),
     ),
+    Case("warp_groups", (random(2, 300),), lambda a: torch.stack([a[1] + 1, a[0] * 2])),
     Case("grid_steps", (random(8, 64),), _grid_steps, lacking=("metal", "hip", "emulator")),
     Case(
         "three_launches",

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from tvm import ir
+from tvm import tirx as X
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
@@ -13,14 +14,16 @@ from tilelang.frontend.allreduce import CommReducer
 from tilelang.frontend.extern_calls import import_source
 from tilelang.frontend.model import Flow, Frame
 from tilelang.frontend.names import bind_name
-from tilelang.frontend.regions import leave_loop, traced_region
+from tilelang.frontend.operators import disjunction
+from tilelang.frontend.regions import join, leave_loop, take_changes, traced_region
 from tilelang.frontend.run import Run, StopInterpreting
 from tilelang.frontend.targets import assign
 from tilelang.frontend.tensors import read_size
-from tilelang.ir.tile_program import Alloc, Launch
+from tilelang.ir.tile_program import Alloc, Context, Guard, If, Launch
 from tilelang.ir.values import Unknown, as_int, show
 
 DEFAULT_THREADS = 128
+GROUP_THREADS = 128  # of a warp group, as wgmma wants them
 _MAX_DIMENSIONS = 3
 
 
@@ -95,6 +98,42 @@ def _launch(
     if flow is not None and flow.kind == "return" and flow.value is None:
         return None
     return flow
+
+
+def _warp_groups(run: Run, node: ast.With, rest: list[ast.withitem], frame: Frame) -> Flow | None:
+    """`with T.ws(0, 1):` the body, as a branch for the threads of these groups."""
+    ids = list(frame.arguments.get("warp_group_idx") or ())
+    if run.launch is None or run.launch.threads is None:
+        if run.launch is None:
+            what = "stands outside `with T.Kernel(...)`"
+            run.report(BAD_ARGUMENTS, frame.span, callee="T.ws", what=what)
+        run.complete = False
+        return _with_items(run, node, rest)
+    thread: Any = 0
+    for var, extent in reversed(list(zip(run.launch.thread_vars, run.launch.threads, strict=True))):
+        thread = var if as_int(thread) == 0 else thread * extent + var
+    condition: Any = False
+    for k, given in enumerate(ids):
+        number = read_size(run, given, frame.spans.get(f"warp_group_idx.{k}", frame.span), "a warp group")
+        if isinstance(number, Unknown):
+            run.complete = False
+            return _with_items(run, node, rest)
+        first = number * GROUP_THREADS
+        inside = X.And(X.GE(thread, first), X.LT(thread, first + GROUP_THREADS))
+        condition = disjunction(condition, inside)
+    if condition is False:
+        run.report(BAD_ARGUMENTS, frame.span, callee="T.ws", what="takes the numbers of warp groups")
+        return None
+    made = If(condition, [], [], frame.span)
+    run.emit(made)
+    guard = Guard(condition, False, frame.span)
+    context = Context(run.context.loops, (*run.context.guards, guard), run.context.maybe)
+    with traced_region(run, "branch", frame.span) as region:
+        with run.nested(made.body, context):
+            flow = _with_items(run, node, rest)
+        changes = take_changes(run, region)
+    join(run, region, changes, {}, undecided=False)
+    return flow if flow is not None and flow.kind == "raise" else None
 
 
 def _grid(run: Run, frame: Frame) -> tuple[Any, ...]:

@@ -31,6 +31,11 @@ def Kernel(*blocks: Any, threads: Any = None, prelude: str | None = None, cluste
     raise OutsideKernelError("Kernel")
 
 
+def ws(*warp_group_idx: Any) -> AbstractContextManager[None]:
+    """Code for some warp groups only: `with T.ws(0):`, `with T.ws(1, 2):`. A group is 128 threads."""
+    raise OutsideKernelError("ws")
+
+
 def get_thread_binding(dim: int = 0) -> Scalar:
     """The number of the thread in its block along `dim` (0 is x), for code that deals with threads by
     itself.

@@ -103,6 +103,7 @@ _FRAMES = {
     "Serial": Entry("frame", "serial"),
     "Persistent": Entry("frame", "Persistent", unsupported=frozenset({"annotations"})),
     "grid": Entry("frame", "grid"),
+    "ws": Entry("frame", "ws"),
     "unroll": Entry("frame", "unroll"),
     "Unroll": Entry("frame", "unroll"),
     "vectorized": Entry("frame", "vectorized"),

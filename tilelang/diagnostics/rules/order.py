@@ -60,6 +60,15 @@ NESTED_TILE_OP = Rule(
     "T.{op} is carried out by all threads of the block, but stands in a T.Parallel loop, whose iterations "
     "are spread over them: move it out of the loop",
 )
+DIVERGENT_TILE_OP = Rule(
+    "divergent-tile-op",
+    "order",
+    Severity.ERROR,
+    "The threads of a block do a tile operation together, so all of them must reach it.",
+    "T.{op} is done by all threads of the block together, but a condition on the thread lets only some of "
+    "them come here; for {target} this compiler can share out only loops over shared and global memory "
+    "among a range of threads: take it out of the branch",
+)
 UNSUPPORTED_NESTING = Rule(
     "unsupported-nesting",
     "order",

@@ -174,6 +174,8 @@ class _Threads:
             if divergent or self._differs(stmt):
                 self._varies |= self._defined(stmt)
             return
+        if loop_kind(stmt) == "Parallel":
+            return  # done by the block as one, whoever gets there
         if isinstance(stmt, X.For | X.IfThenElse | X.While):
             inner = divergent or any(self._varying(e) for e in _expressions(stmt))
             if isinstance(stmt, X.For) and inner:

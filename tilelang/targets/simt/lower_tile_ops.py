@@ -11,15 +11,20 @@ Not: barriers (see `insert_sync`); what an operation becomes is said by its file
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from tvm import ir, sym
 from tvm import tirx as X
 
 from tilelang.arch.target import Target
+from tilelang.diagnostics.error import KernelError
+from tilelang.diagnostics.rules.order import DIVERGENT_TILE_OP
 from tilelang.diagnostics.span import Span
 from tilelang.ir import tile_ops
+from tilelang.ir.evaluate import NotEvaluable, evaluate
+from tilelang.ir.spans import place_of
 from tilelang.ir.tile_ops import seq
 from tilelang.passes.infer_layouts import LayoutMap
 from tilelang.passes.parallel_loop import ParallelLoop, in_memory, parallel_loop
@@ -38,7 +43,7 @@ from tilelang.passes.walk import (
 )
 from tilelang.targets.simt.block import Block
 from tilelang.targets.simt.ops.copy import ASYNC
-from tilelang.targets.simt.ops.parallel import lower_parallel
+from tilelang.targets.simt.ops.parallel import by_turns, lower_parallel
 
 LowerOp = Callable[
     [Any, Block], Any
@@ -86,6 +91,9 @@ class _Lowering:
         self.block_level: set[int] = set()
         self._kept: list[Any] = []  # the statements themselves, so that their handles stay theirs
         self._divergent = 0  # conditions around the statement that differ between threads
+        self._axes = _thread_numbers(func.body, threads)
+        # Which threads get here; None where that is not known.
+        self._active: np.ndarray | None = np.ones(threads, bool)
 
     def statement(self, stmt: Any) -> Any:
         if isinstance(stmt, X.AttrStmt):
@@ -136,6 +144,8 @@ class _Lowering:
     def _loop(self, stmt: X.For) -> Any:
         if loop_kind(stmt) == "Parallel":
             loop = parallel_loop(stmt)
+            if self._divergent:
+                return self._by_some(loop)
             if self._ops.async_copy is not None and loop.note(ASYNC, False):
                 lowered = self._ops.async_copy(loop, self.block)
                 if lowered is not None:
@@ -147,9 +157,7 @@ class _Lowering:
         if low is not None and count is not None:
             self.block.outer = {**outer, stmt.loop_var.__chandle__(): low + count}
         divergent = uses(stmt.min, self._private) or uses(stmt.extent, self._private)
-        self._divergent += divergent
-        body = self.statement(stmt.body)
-        self._divergent -= divergent
+        body = self._under(divergent, None, stmt.body)
         self.block.outer = outer
         kind = stmt.kind if int(stmt.kind) == X.ForKind.UNROLLED else X.ForKind.SERIAL
         bounds = [self._expression(stmt.min), self._expression(stmt.extent)]
@@ -158,6 +166,47 @@ class _Lowering:
             stmt.loop_var, *bounds, kind, seq([body]), annotations=notes, step=stmt.step, span=stmt.span
         )
         return self._together(made, divergent)
+
+    def _under(self, divergent: bool, mask: np.ndarray | None, body: Any) -> Any:
+        """`body` where, if `divergent`, only the threads of `mask` come (None: nobody knows which)."""
+        if not divergent:
+            return self.statement(body)
+        before = self._active
+        self._active = None if mask is None or before is None else before & mask
+        self._divergent += 1
+        made = self.statement(body)
+        self._divergent -= 1
+        self._active = before
+        return made
+
+    def _threads_that(self, condition: Any) -> np.ndarray | None:
+        """The threads for which a condition holds, if it depends on nothing else."""
+        try:
+            found = np.asarray(evaluate(condition, self._axes), bool)
+        except NotEvaluable:
+            return None
+        return np.broadcast_to(found, (self.block.threads,))
+
+    def _by_some(self, loop: ParallelLoop) -> Any:
+        """A loop that only some threads reach: shared out among them if they are a known range."""
+        active = self._active
+        if active is not None and active.all():
+            return lower_parallel(loop, self.block)
+        in_registers = any(a.buffer.scope() == FRAGMENT for a in loop.accesses)
+        numbers = np.flatnonzero(active) if active is not None else np.empty(0, int)
+        if in_registers or not len(numbers) or numbers[-1] - numbers[0] + 1 != len(numbers):
+            op = loop.note("tl.op", "Parallel")
+            raise KernelError([DIVERGENT_TILE_OP.at(place_of(loop.span), op=op, target=self.block.target)])
+        first = int(numbers[0])
+        thread = self.block.thread - first if first else self.block.thread
+        return by_turns(loop, replace(self.block, threads=len(numbers), thread=thread))
+
+    def _refuse_for_some(self, call: ir.Call) -> None:
+        """A tile operation that only some threads reach would be done in part."""
+        known = self._active is not None and self._active.all()
+        if self._divergent and not known and any(isinstance(a, ir.TensorRegion) for a in call.args):
+            op = str(call.op.name).removeprefix("tl.")
+            raise KernelError([DIVERGENT_TILE_OP.at(place_of(call.span), op=op, target=self.block.target)])
 
     def _together(self, stmt: Any, divergent: bool) -> Any:
         """Note that all threads of the block reach and take `stmt` alike."""
@@ -175,19 +224,22 @@ class _Lowering:
             said = X.Evaluate(self._expression(call), stmt.span)
             return X.IfThenElse(X.EQ(self.block.thread, index(0)), said, None, stmt.span)
         if isinstance(call, ir.Call) and isinstance(call.op, ir.Op) and call.op.name in self._ops.calls:
+            self._refuse_for_some(call)
             return self._ops.calls[call.op.name](stmt, self.block)
         return X.Evaluate(self._expression(call), stmt.span)
 
     def _condition(self, stmt: Any) -> Any:
         condition = self._expression(stmt.condition)
         divergent = uses(stmt.condition, self._private)
-        self._divergent += divergent
         if isinstance(stmt, X.While):
-            result: Any = X.While(condition, seq([self.statement(stmt.body)]), stmt.span)
+            result: Any = X.While(condition, seq([self._under(divergent, None, stmt.body)]), stmt.span)
         else:
-            orelse = self.statement(stmt.else_case) if stmt.else_case is not None else None
-            result = X.IfThenElse(condition, seq([self.statement(stmt.then_case)]), orelse, stmt.span)
-        self._divergent -= divergent
+            mask = self._threads_that(stmt.condition) if divergent else None
+            then = self._under(divergent, mask, stmt.then_case)
+            orelse = None
+            if stmt.else_case is not None:
+                orelse = self._under(divergent, None if mask is None else ~mask, stmt.else_case)
+            result = X.IfThenElse(condition, seq([then]), orelse, stmt.span)
         return self._together(result, divergent)
 
     def _store(self, stmt: X.BufferStore) -> Any:
@@ -208,6 +260,18 @@ class _Lowering:
             register = self.block.fragment(expr.source).register([self._expression(i) for i in expr.indices])
             return X.BufferLoad(self.block.registers(expr.source), [index(register)], expr.span)
         return map_operands(expr, self._expression)
+
+
+def _thread_numbers(body: Any, threads: int) -> dict[int, np.ndarray]:
+    """Handle of a thread variable -> its value in every thread of the block."""
+    axes = [
+        s for s in walk(body) if isinstance(s, X.AttrStmt) and str(s.node.thread_tag).startswith("threadIdx")
+    ]
+    found, left = {}, np.arange(threads)
+    for s in sorted(axes, key=lambda s: str(s.node.thread_tag)):
+        found[s.node.var.__chandle__()] = left % int(s.value)
+        left = left // int(s.value)
+    return found
 
 
 def _linear_thread(body: Any) -> Any:

@@ -43,7 +43,7 @@ _STEPS = 8  # else so many at a time
 def lower_parallel(loop: ParallelLoop, block: Block) -> Any:
     """The statement that each thread of the block runs for its part of `loop`."""
     if loop.shape is None:
-        return _strided(loop, block)
+        return by_turns(loop, block)
     try:
         if loop.stmt.__chandle__() in block.layouts.exchanges:
             return _exchange(loop, block)
@@ -76,9 +76,9 @@ def _exchange(loop: ParallelLoop, block: Block) -> Any:
     return seq(parts)
 
 
-def _strided(loop: ParallelLoop, block: Block) -> Any:
-    """Extents known only at run time: threads take turns, one element each. Such a loop touches memory
-    only.
+def by_turns(loop: ParallelLoop, block: Block) -> Any:
+    """Extents known only at run time, or only a range of the threads at work: they take turns, one element
+    each. Such a loop touches memory only.
     """
     total: Any = index(1)
     for extent in loop.extents:
