@@ -107,6 +107,7 @@ from tilelang.language.functions import (
 from tilelang.language.launch import (
     Kernel,
     get_thread_binding,
+    ws,
 )
 from tilelang.language.layouts import (
     Fragment,
@@ -846,4 +847,5 @@ __all__ = [
     "warp_reduce_max",
     "warp_reduce_min",
     "warp_reduce_sum",
+    "ws",
 ]
