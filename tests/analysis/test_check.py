@@ -161,3 +161,31 @@ def test_checking_the_quickstart_takes_less_than_15_ms():
         times.append(time.perf_counter() - start)
     assert {p.severity for p in found} <= {Severity.HINT}
     assert statistics.median(times) < 0.015
+
+
+def test_what_is_slow_in_some_specialisations_is_a_hint():
+    body = """
+    @tilelang.jit
+    def k(A, B, C, BN: int = 64):
+        A: T.Tensor((1024, 1024), T.float16)
+        B: T.Tensor((1024, 1024), T.float16)
+        C: T.Tensor((1024, 1024), T.float32)
+        with T.Kernel(1024 // BN, 4, threads=128) as (bx, by):
+            a = T.alloc_shared((256, 32), T.float16)
+            b = T.alloc_shared((32, BN), T.float16)
+            c = T.alloc_fragment((256, BN), T.float32)
+            T.clear(c)
+            for ko in T.Pipelined(32, num_stages=2):
+                T.copy(A[by * 256, ko * 32], a)
+                T.copy(B[ko * 32, bx * BN], b)
+                T.gemm(a, b, c)
+            T.copy(c, C[by * 256, bx * BN])
+
+
+    def run(A, B, C):
+        k(A, B, C, BN=64)
+        k(A, B, C, BN=128)
+    """
+    found = [p for p in problems(body) if p.rule == "register-pressure"]
+    assert [p.severity for p in found] == [Severity.HINT]
+    assert found[0].message.startswith("with BN=128: the loop carries at least 256 registers")

@@ -47,6 +47,7 @@ from tilelang.analysis.kernel_facts import kernel_facts
 from tilelang.analysis.subject import Check, Subject, soften
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.registry import RULES
 from tilelang.diagnostics.rules.internal import INTERNAL_ERROR
 from tilelang.diagnostics.span import Span
 from tilelang.diagnostics.suppress import apply_ignores
@@ -215,6 +216,8 @@ def _only_with(problem: Problem, under: Sequence[Specialisation], which: int) ->
     telling = [(n, v) for n, v in under[which].text() if any(o.get(n) != v for o in others)]
     values = ", ".join(f"{name}={value}" for name, value in telling)
     severity = Severity.WARNING if problem.severity is Severity.ERROR else problem.severity
+    if RULES[problem.rule].family == "performance":  # a tuner tries what is slow too
+        severity = Severity.HINT
     return replace(problem, severity=severity, message=f"with {values}: {problem.message}")
 
 

@@ -14,9 +14,12 @@ from tilelang.diagnostics.rules.resource import (
     THREAD_COUNT,
     THREAD_IDLE,
 )
+from tilelang.diagnostics.span import Span
 from tilelang.ir.tile_program import Launch
-from tilelang.ir.values import Unknown, show
+from tilelang.ir.values import Unknown, as_int, show
 from tilelang.ops.source_edits import keyword_edit, keyword_span
+
+_ANY = 2**31 - 1  # as many blocks as an int32 counts
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -31,10 +34,13 @@ def check(subject: Subject) -> Iterator[Problem]:
 
 def _threads(subject: Subject, launch: Launch, threads: tuple[int, ...]) -> Iterator[Problem]:
     target, count, limit = subject.target, prod(threads), limits(subject.target).threads
-    span = keyword_span(launch.span, subject.text, "threads")
     if count > limit:
         yield THREAD_COUNT.at(
-            span, fixes=_use(subject, launch, limit), threads=count, limit=limit, target=target
+            _place(subject, launch),
+            fixes=_use(subject, launch, limit),
+            threads=count,
+            limit=limit,
+            target=target,
         )
         return
     for axis, most in zip(range(len(threads)), features(target).block, strict=False):
@@ -42,13 +48,17 @@ def _threads(subject: Subject, launch: Launch, threads: tuple[int, ...]) -> Iter
             yield THREAD_AXIS.at(span, threads=threads[axis], axis="xyz"[axis], limit=most, target=target)
     if 1 < count < target.warp_size and not any(r.op == "gemm" for r in subject.records):
         yield THREAD_IDLE.at(
-            span,
+            _place(subject, launch),
             fixes=_use(subject, launch, target.warp_size),
             threads=count,
             warp=target.warp_size,
             idle=target.warp_size - count,
             target=target,
         )
+
+
+def _place(subject: Subject, launch: Launch) -> Span:
+    return keyword_span(launch.span, subject.text, "threads")
 
 
 def _use(subject: Subject, launch: Launch, count: int) -> tuple[Fix, ...]:
@@ -58,7 +68,10 @@ def _use(subject: Subject, launch: Launch, count: int) -> tuple[Fix, ...]:
 
 def _grid(subject: Subject, launch: Launch) -> Iterator[Problem]:
     for axis, (extent, most) in enumerate(zip(launch.grid, features(subject.target).grid, strict=False)):
-        fewest = None if isinstance(extent, Unknown) else subject.prover.bounds(extent)[0]
+        known = as_int(extent)
+        if isinstance(extent, Unknown) or most >= _ANY or (known is not None and known <= most):
+            continue
+        fewest = subject.prover.bounds(extent)[0]
         if fewest is not None and fewest > most:
             yield GRID_SIZE.at(
                 launch.span,
