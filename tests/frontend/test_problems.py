@@ -352,7 +352,6 @@ def test_endless_loops_end_with_a_hint():
 @pytest.mark.parametrize(
     "statement",
     [
-        "T.annotate_layout({s: None})",  # known to us by name
         "x = T.BufferLoad(f, [0, 0])",  # TVM's own builders are part of the language
         "x = T.completely_new_thing()",  # like nothing we know: perhaps a newer language
     ],

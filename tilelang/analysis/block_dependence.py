@@ -144,7 +144,8 @@ class _Follower:
         values = self._of(node.value)
         self._put(node.buffer, values | condition | self._all(node.indices), anew=False)
         if node.buffer.scope == "global":
-            own = [load for load in loads_of(node.value) if load.source.same_as(node.buffer.var)]
+            known = node.buffer.known
+            own = [n for n in loads_of(node.value) if known and n.source.same_as(node.buffer.var)]
             updates = any([str(i) for i in load.indices] == [str(i) for i in node.indices] for load in own)
             ones = (1,) * len(node.indices)
             self._note(

@@ -246,9 +246,10 @@ def sure_loads(value: Any) -> dict[ir.Var, list[tuple[Value, ...]]]:
 
 def _note_escapes(subject: Subject, found: dict[Buffer, History]) -> None:
     """A name that stands where no record explains it may have been handed to anything."""
-    explained: dict[Buffer, list[Span]] = {}
+    explained: dict[tuple[Buffer, int], list[Span]] = {}  # by the lines that a record stands on
     for buffer, span in _explained(subject):
-        explained.setdefault(buffer.storage, []).append(span)
+        for line in range(span.line, span.end_line + 1):
+            explained.setdefault((buffer.storage, line), []).append(span)
     lines = subject.text.splitlines()
 
     def returned(span: Span) -> bool:
@@ -258,7 +259,7 @@ def _note_escapes(subject: Subject, found: dict[Buffer, History]) -> None:
         history = found.get(buffer.storage)
         if history is None or history.escaped or (history.buffer.role == "output" and returned(span)):
             continue
-        if not any(_contains(outer, span) for outer in explained.get(buffer.storage, ())):
+        if not any(_contains(outer, span) for outer in explained.get((buffer.storage, span.line), ())):
             history.escaped = True
 
 

@@ -17,6 +17,7 @@ from tilelang.diagnostics.rules.python import (
 )
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.constants import not_given
+from tilelang.frontend.deprecated import RENAMED, note_renamed
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.kernel_objects import is_kernel_object, kernel_attribute
 from tilelang.frontend.model import (
@@ -29,10 +30,12 @@ from tilelang.frontend.model import (
     KernelMethod,
     Late,
     ModuleValue,
+    NativeMethod,
     ParentsOf,
     PrimFunction,
     RecordFunction,
 )
+from tilelang.frontend.modelled_modules import HostTensor
 from tilelang.frontend.not_supported import is_not_supported
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import dtype_of_expr
@@ -123,7 +126,8 @@ def attribute(run: Run, node: ast.Attribute) -> Any:
         value = kernel_attribute(run, node, owner)
     elif run.environment.static:
         return _plain_attribute(owner, name)
-    value = run.environment.attribute(run, owner, name)
+    else:
+        value = run.environment.attribute(run, owner, name)
     if value is not NO_VALUE:
         return value
     near = nearest(name, dir(owner))
@@ -199,7 +203,12 @@ def _missing(run: Run, node: ast.Attribute, owner: str, known: Any) -> Unknown:
 
 
 def _language_name(run: Run, node: ast.Attribute, module: Any) -> Any:
+    renamed = RENAMED.get(node.attr)
+    if renamed is not None:
+        note_renamed(run, node.attr, _name_span(run, node), ast.unparse(node.value))
     value = getattr(module, node.attr, NO_VALUE)
+    if value is NO_VALUE and renamed is not None and renamed.name in LANGUAGE:
+        value = getattr(module, renamed.name)
     if value is not NO_VALUE and (node.attr in LANGUAGE or not isinstance(value, types.ModuleType)):
         return value
     return unknown_language_name(run, node.attr, _name_span(run, node), ast.unparse(node.value))
@@ -283,6 +292,8 @@ def _is_property(function: Function) -> bool:
 
 def _bound(owner: ClassValue | Instance, value: Any) -> Any:
     """A function found in a class, bound to what Python passes as its first argument."""
+    if isinstance(value, NativeMethod):
+        return BoundMethod(value, owner)
     function = value.function if isinstance(value, JitFunction) else value
     if not isinstance(function, Function) or function.attributes.get("staticmethod"):
         return value
@@ -294,6 +305,11 @@ def _bound(owner: ClassValue | Instance, value: Any) -> Any:
 
 
 def _plain_attribute(owner: Any, name: str) -> Any:
+    if isinstance(owner, HostTensor):
+        if name == "shape" and owner.shape is not None:
+            return owner.shape
+        if name == "dtype" and isinstance(owner.dtype, str):
+            return DType(owner.dtype)
     for kind, names in _PLAIN_METHODS.items():
         if type(owner) is kind and name in names:
             value = getattr(owner, name)

@@ -8,62 +8,25 @@ from typing import Any
 
 from tvm import ir
 
-from tilelang.diagnostics.problem import Edit, Fix
-from tilelang.diagnostics.rules.python import PYTHON_BOOL, UNSUPPORTED_PYTHON
+from tilelang.diagnostics.rules.python import UNSUPPORTED_PYTHON
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.constants import any_not_given, not_given
 from tilelang.frontend.functions import call_function
-from tilelang.frontend.loops import python_items, symbolic_range, truth
+from tilelang.frontend.loops import SymbolicRange, python_items, symbolic_range, truth
 from tilelang.frontend.model import ClassValue, Function, Instance
 from tilelang.frontend.operators import binary, conjunction, disjunction
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_traced, any_unknown, kept, scalar
+from tilelang.frontend.scalars import any_traced, any_unknown, is_traced, kept, scalar
+from tilelang.frontend.traced_values import builtin_needs_value, print_fix, traced_text
 from tilelang.ir.values import Buffer, Region, Unknown
 
 Args = list[Argument]
 Kwargs = dict[str, Argument]
 
-# What to write instead where the argument exists only when the kernel runs.
-_INSTEAD = {
-    "bool": "write the comparison itself, as in `x != 0`",
-    "int": "use `T.cast(x, 'int32')`",
-    "float": "use `T.cast(x, 'float32')`",
-    "min": "use `T.min`",
-    "max": "use `T.max`",
-    "abs": "use `T.abs`",
-    "round": "use `T.round`",
-    "pow": "use `T.pow` or `**`",
-    "divmod": "use `//` and `%`",
-    "len": "use `.shape[0]`",
-    "sorted": "sort before the launch",
-    "math": "use the function of the same name in T",
-}
-_LANGUAGE_FORM = {"min", "max", "abs", "round", "pow"}
-
 
 def call_builtin(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
     """The value of a builtin's call."""
     return BUILTIN_FUNCTIONS[function](run, node, function, args, kwargs)
-
-
-def _traced(run: Run, node: ast.Call, function: Any, argument: Argument) -> Unknown:
-    """The problem: a builtin needs a Python value and gets a traced one."""
-    name = function.__name__
-    at = run.span(node)
-    fixes: tuple[Fix, ...] = ()
-    if name in _LANGUAGE_FORM and isinstance(node.func, ast.Name):
-        prefix = run.language_prefix()
-        if prefix:
-            where = run.span(node.func)
-            fixes = (Fix(f"Use {prefix}.{name}", (Edit(where, f"{prefix}.{name}"),)),)
-    text = run.text_of(argument.span)
-    if name == "len":
-        fixes = (Fix(f"Use {text}.shape[0]", (Edit(at, f"{text}.shape[0]"),)),)
-    elif name == "bool":
-        fixes = (Fix(f"Compare with zero: {text} != 0", (Edit(at, f"({text} != 0)"),)),)
-    return run.report(
-        PYTHON_BOOL, at, fixes=fixes, call=f"`{name}`", operand=f"`{text}`", instead=_INSTEAD.get(name, "")
-    )
 
 
 def _strict(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -74,13 +37,20 @@ def _strict(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs)
     if unknown is not None:
         return unknown
     for argument in (*args, *kwargs.values()):
-        if _needs_value(argument.value):
-            return _traced(run, node, function, argument)
+        if any_traced(argument.value):
+            lost = builtin_needs_value(run, node, function.__name__, argument.span)
+            # The condition itself is what was meant, and what it guards is checked as such.
+            return scalar(run, argument.value, argument.span) if function is bool else lost
     return _native(run, node, function, args, kwargs)
 
 
-def _needs_value(value: Any) -> bool:
-    return any_traced(value)
+def _text(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    """str, repr, ascii, format: text of a traced value is its expression."""
+    value = args[0].value if args else None
+    if not is_traced(value) or not_given(run, value) is not None:
+        return _strict(run, node, function, args, kwargs)
+    traced_text(run, f"the text of `{function.__name__}`", node.args[0] if node.args else node)
+    return value.name if isinstance(value, Buffer) else str(value)
 
 
 def _native(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -198,6 +168,8 @@ def _sum(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) ->
     if isinstance(items, Unknown):
         return items
     total: Any = args[1].value if len(args) > 1 else 0
+    if len(items) > run.limits.chain and any_traced(items):
+        return run.too_long(node, len(items))
     for item in items:
         value = scalar(run, item, args[0].span)
         if not isinstance(value, ir.Expr | int | float | Unknown):
@@ -214,6 +186,8 @@ def _all_any(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs
     if isinstance(items, Unknown):
         return items
     combine = conjunction if function is all else disjunction
+    if len(items) > run.limits.chain and any_traced(items):
+        return run.too_long(node, len(items))
     result: Any = function is all
     for item in items:
         result = combine(result, scalar(run, item, args[0].span))
@@ -235,9 +209,12 @@ def _len(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) ->
     if isinstance(value, Unknown):
         return value
     if isinstance(value, Buffer | Region | ir.Expr):
-        return _traced(run, node, function, args[0])
+        return builtin_needs_value(run, node, "len", args[0].span)
     if id(value) in run.tainted:
         return Unknown("the container is changed on a path that may not be taken")
+    if isinstance(value, SymbolicRange):
+        lost = any_not_given(run, value.bounds)
+        return builtin_needs_value(run, node, "len", args[0].span) if lost is None else lost
     if isinstance(value, ClassValue | Instance):
         return Unknown("the length of this object is not known")
     return run.guarded_native(node, len, [value], {}) if args else Unknown("len of nothing")
@@ -275,6 +252,11 @@ def _getattr(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs
 
 def _nothing(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
     """print: the editor prints nothing; the JIT prints at trace time, as Python would."""
+    for argument, written in zip(args, node.args, strict=False):
+        value = argument.value
+        tile = isinstance(value, Buffer) and value.scope != "local.var"
+        if is_traced(value) and not tile and not_given(run, value) is None:
+            traced_text(run, "what `print` writes", written, print_fix(run, node))
     if not run.environment.static:
         function(*[a.value for a in args], **{k: a.value for k, a in kwargs.items()})
     return None
@@ -299,9 +281,8 @@ def _type(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -
 Handler = Callable[[Run, ast.Call, Any, Args, Kwargs], Any]
 BUILTIN_FUNCTIONS: dict[Any, Handler] = {
     **dict.fromkeys((bool, int, float, min, max, abs, round, pow, divmod, sorted), _strict),
-    **dict.fromkeys(
-        (str, repr, chr, ord, hex, bin, oct, format, complex, slice, bytes, hash, ascii), _strict
-    ),
+    **dict.fromkeys((str, repr, ascii, format), _text),
+    **dict.fromkeys((chr, ord, hex, bin, oct, complex, slice, bytes, hash), _strict),
     **dict.fromkeys((list, tuple, set, frozenset, reversed), _collect),
     **dict.fromkeys((map, filter), _map),
     **dict.fromkeys((all, any), _all_any),

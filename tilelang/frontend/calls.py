@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tilelang.diagnostics.rules.python import PYTHON_BOOL
 from tilelang.frontend.arguments import Argument, plain, read_arguments
 from tilelang.frontend.attributes import MUTATING, BufferMethod, PlainMethod
 from tilelang.frontend.builtin_functions import BUILTIN_FUNCTIONS, call_builtin, is_modelled
@@ -28,6 +27,7 @@ from tilelang.frontend.model import (
     JitFunction,
     KernelMethod,
     Late,
+    NativeMethod,
     ParentsOf,
     PrimFunction,
     RecordFunction,
@@ -37,6 +37,7 @@ from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_traced, any_unknown, kept
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.targets import taint
+from tilelang.frontend.traced_values import math_needs_value
 from tilelang.ir.tile_program import Access, Evaluate
 from tilelang.ir.values import Buffer, Index, Region, Unknown
 from tilelang.language.dtypes import DType
@@ -52,9 +53,10 @@ def call(run: Run, node: ast.Call) -> Any:
     name = _declared(function)
     if name == "if_then_else" and not any(isinstance(a, ast.Starred) for a in node.args):
         return guarded_choice(run, node)
-    saved, run.binding_name = run.binding_name, None
+    saved = run.binding_name, run.printing
+    run.binding_name, run.printing = None, node if function is print else run.printing
     given = read_arguments(run, node)
-    run.binding_name = saved
+    run.binding_name, run.printing = saved
     if isinstance(function, Unknown):
         return _unknown_call(run, node, function, given)
     if isinstance(given, Unknown):
@@ -86,6 +88,8 @@ def call_known(
             return call_known(run, node, inner, [owner, *args], kwargs)
         if isinstance(inner, RecordFunction):
             return call_record(run, node, inner, [owner, *args], kwargs)
+        if isinstance(inner, NativeMethod):
+            return inner.handler(run, function.owner, args, kwargs)
         return _interpreted(run, node, inner, [owner, *args], kwargs)
     if isinstance(function, Instance):
         return _call_object(run, node, function, args, kwargs)
@@ -334,10 +338,4 @@ def _traced_in_math(run: Run, node: ast.Call, function: Any, args: list[Argument
     lost = any_not_given(run, [a.value for a in args])
     if lost is not None:
         return lost
-    return run.report(
-        PYTHON_BOOL,
-        run.span(node),
-        call=f"`math.{function.__name__}`",
-        operand=f"`{run.text_of(argument.span)}`",
-        instead=f"use `T.{function.__name__}`",
-    )
+    return math_needs_value(run, node, function.__name__, argument.span)

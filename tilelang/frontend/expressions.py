@@ -53,6 +53,8 @@ def binary_expression(run: Run, node: ast.BinOp) -> Any:
         chain.append(chain[-1].left)
     left_node: ast.expr = chain[-1].left
     left = run.eval(left_node)
+    if len(chain) > run.limits.chain and run.launch is not None:
+        return run.too_long(node, len(chain))
     for step in reversed(chain):
         right = run.eval(step.right)
         left = apply_binary(run, step, type(step.op), left, left_node, right, step.right)
@@ -80,6 +82,8 @@ def apply_binary(
         return Unknown("a container is changed on a path that may not be taken")
     try:
         return binary(kind, left, right)
+    except RecursionError:
+        raise
     except Exception as error:  # noqa: BLE001 (untraced operands are the user's objects)
         if run.environment.static and not _plain(left, right):
             return Unknown(f"`{SYMBOLS[kind]}` on these objects is not known to the compiler")
@@ -132,6 +136,8 @@ def unary_expression(run: Run, node: ast.UnaryOp) -> Any:
         return (
             fold(unary(type(node.op), value)) if isinstance(value, ir.Expr) else unary(type(node.op), value)
         )
+    except RecursionError:
+        raise
     except Exception as error:  # noqa: BLE001 (an untraced operand is the user's object)
         if run.environment.static and not _plain(value):
             return Unknown("this operator on this object is not known to the compiler")
@@ -144,6 +150,8 @@ def boolean_expression(run: Run, node: ast.BoolOp) -> Any:
     """
     is_and = isinstance(node.op, ast.And)
     combine = conjunction if is_and else disjunction
+    if len(node.values) > run.limits.chain and run.launch is not None:
+        return run.too_long(node, len(node.values))
     result = _condition_operand(run, node.values[0])
     for operand in node.values[1:]:
         if isinstance(result, Unknown):
@@ -176,6 +184,8 @@ def _condition_operand(run: Run, node: ast.expr) -> Any:
 def comparison(run: Run, node: ast.Compare) -> Any:
     """`a < b < c`: the middle operands are evaluated once."""
     left, left_node = run.eval(node.left), node.left
+    if len(node.ops) > run.limits.chain and run.launch is not None:
+        return run.too_long(node, len(node.ops))
     result: Any = True
     for op, right_node in zip(node.ops, node.comparators, strict=True):
         right = run.eval(right_node)
@@ -226,6 +236,8 @@ def _compare(
         return _compare_objects(kind, left, right)
     try:
         return fold(compare(kind, left, right))
+    except RecursionError:
+        raise
     except Exception as error:  # noqa: BLE001 (untraced operands are the user's objects)
         if run.is_unset(left) or run.is_unset(right):
             return run.unknown("a parameter without a value")
@@ -357,6 +369,8 @@ def formatted_value(run: Run, node: ast.FormattedValue) -> Any:
         return str(value) if isinstance(value, str) else Unknown("how this object prints is not known")
     try:
         return format(convert(value), spec)
+    except RecursionError:
+        raise
     except Exception as error:  # noqa: BLE001 (the user's object prints itself)
         return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
 

@@ -27,7 +27,7 @@ from tilelang.frontend.run import Run, Signature, StopInterpreting, without_slot
 from tilelang.frontend.scalars import named_type
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.tensors import native_tensor
-from tilelang.ir.tile_program import Param, TileProgram
+from tilelang.ir.tile_program import Param, Symbol, TileProgram
 from tilelang.ir.values import Buffer, Unknown, as_int
 from tilelang.language.externs import ptr
 from tilelang.language.tensors import StridedTensor, Tensor
@@ -296,10 +296,38 @@ def _check_consts(run: Run, stopped: bool) -> None:
         if stopped or lost:
             continue
         if symbol.name not in run.used_names:
-            run.report(CONST_UNUSED, symbol.span, tags=("unnecessary",), name=symbol.name)
-            run.complete = False
+            fixes = _without_const(run, symbol)
+            run.report(CONST_UNUSED, symbol.span, fixes=fixes, tags=("unnecessary",), name=symbol.name)
         else:
             run.report(CONST_UNBOUND, symbol.span, name=symbol.name)
+
+
+def _without_const(run: Run, symbol: Symbol) -> tuple[Fix, ...]:
+    """The edit that takes one name out of `N, M = T.const("N, M")`, or the whole statement."""
+    scope = run.signature.node_scope
+    if scope is None or scope.function is None:
+        return ()
+    source = scope.function.source
+    for node in ast.walk(scope.function.node):
+        if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not isinstance(node.value, ast.Call):
+            continue
+        call, target = node.value, node.targets[0]
+        if len(call.args) != 1 or source.span(call.args[0]) != symbol.span:
+            continue
+        names = target.elts if isinstance(target, ast.Tuple) else [target]
+        texts = [n.id for n in names if isinstance(n, ast.Name)]
+        declared = str(getattr(call.args[0], "value", "")).replace(",", " ").split()
+        if len(texts) != len(names) or len(declared) != len(texts) or symbol.name not in declared:
+            return ()
+        index, whole = declared.index(symbol.name), source.span(node)
+        if len(texts) == 1:
+            edit = Edit(Span(whole.path, whole.line, 1, whole.end_line + 1, 1), "")
+            return (Fix(f"Remove `{symbol.name}`", (edit,)),)
+        left = ", ".join(texts[:index] + texts[index + 1 :])
+        kept = ", ".join(declared[:index] + declared[index + 1 :])
+        new = f'{left} = {ast.unparse(call.func)}("{kept}")'
+        return (Fix(f"Remove `{symbol.name}`", (Edit(whole, new),)),)
+    return ()
 
 
 def _undeclared_tensors(run: Run) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import textwrap
+import warnings
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -94,7 +95,9 @@ def names_used(text: str) -> frozenset[str] | None:
 
 def _parsed(text: str) -> ast.Module | None:
     try:
-        return ast.parse(textwrap.dedent(text))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # Python says these where the file is parsed
+            return ast.parse(textwrap.dedent(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -72,8 +72,8 @@ class LiveEnvironment:
     ) -> Any:
         """Interpret it if it is a macro or receives something of the kernel, else let Python call it."""
         if isinstance(function, Macro):
-            return self._interpret(run, node, function.function, args, kwargs)
-        if needs_interpretation(args, kwargs):
+            return self._interpret(run, node, function.function, args, kwargs, is_macro=True)
+        if needs_interpretation(args, kwargs) or _holds_kernel_code(function):
             if isinstance(function, types.MethodType) and isinstance(function.__func__, types.FunctionType):
                 owner = Argument(function.__self__, run.span(node.func))
                 return self._interpret(run, node, function.__func__, [owner, *args], kwargs)
@@ -98,11 +98,13 @@ class LiveEnvironment:
         function: Callable[..., Any],
         args: list[Argument],
         kwargs: dict[str, Argument],
+        is_macro: bool = False,
     ) -> Any:
         try:
             interpreted = live_function(function)
         except SourceNotFound as error:
             return run.report(UNSUPPORTED_PYTHON, run.span(node), what=str(error))
+        interpreted.is_macro = is_macro
         return call_function(run, interpreted, args, kwargs, node, run.span(node))
 
 

@@ -40,18 +40,22 @@ def for_statement(run: Run, node: ast.For) -> Flow | None:
             )
             return None
         return _frame_loop(run, node, value)
-    if isinstance(value, range | _SymbolicRange) and run.launch is not None:
+    if isinstance(value, range | SymbolicRange) and run.launch is not None:
         return _range_loop(run, node, value, span)
     if isinstance(value, Unknown) or id(value) in run.tainted:
         return _unknown_loop(run, node, span)
     return _python_loop(run, node, value, span)
 
 
-class _SymbolicRange:
+class SymbolicRange:
     """`range` over a bound that is known only when the kernel runs."""
 
     def __init__(self, start: Any, stop: Any, step: Any) -> None:
         self.start, self.stop, self.step = start, stop, step
+
+    @property
+    def bounds(self) -> list[Any]:
+        return [self.start, self.stop, self.step]
 
 
 def symbolic_range(run: Run, args: list[Any], span: Span) -> Any:
@@ -65,7 +69,7 @@ def symbolic_range(run: Run, args: list[Any], span: Span) -> Any:
             BAD_ARGUMENTS, span, callee="range", what=f"takes 1 to 3 arguments, not {len(values)}"
         )
     start, stop = (0, values[0]) if len(values) == 1 else values[:2]
-    return _SymbolicRange(start, stop, values[2] if len(values) == 3 else 1)
+    return SymbolicRange(start, stop, values[2] if len(values) == 3 else 1)
 
 
 # -- loops of the kernel
@@ -228,12 +232,13 @@ def _traced_loop(
         if value_of is None:
             _bind_variables(run, node, loop)
         else:
-            assign(run, node.target, value_of(loop.vars[0]))
+            assign(run, node.target, value_of(loop.vars[0]), of_loop=True)
         flow = run.exec(node.body)
         run.loops.pop()
     leave_loop(run, region)
     if flow is not None and flow.kind == "return":
-        run.report(UNSUPPORTED_PYTHON, loop.span, what="a `return` cannot stand inside a loop of the kernel")
+        what = "a `return` cannot stand inside a loop of the kernel"
+        run.report(UNSUPPORTED_PYTHON, flow.span or loop.span, what=what)
     if node.orelse:
         run.report(UNSUPPORTED_PYTHON, run.span(node.orelse[0]), what="a loop of the kernel has no `else`")
     return None
@@ -249,9 +254,9 @@ def _bind_variables(run: Run, node: ast.For, loop: Loop) -> None:
             run.report(BAD_ARGUMENTS, run.span(target), callee=f"T.{loop.kind}", what=what)
             assign(run, target, Unknown(what))
             return
-        assign(run, target, tuple(loop.vars))
+        assign(run, target, tuple(loop.vars), of_loop=True)
         return
-    assign(run, target, loop.vars[0] if len(loop.vars) == 1 else tuple(loop.vars))
+    assign(run, target, loop.vars[0] if len(loop.vars) == 1 else tuple(loop.vars), of_loop=True)
 
 
 def _unknown_loop(run: Run, node: ast.For, span: Span) -> Flow | None:
@@ -265,7 +270,7 @@ def _unknown_loop(run: Run, node: ast.For, span: Span) -> Flow | None:
     context = Context((*run.context.loops, loop), run.context.guards, True)
     with run.nested(made.body, context), traced_region(run, "branch", span) as region:
         run.loops.append(LoopEntry(True, len(run.regions)))
-        assign(run, node.target, lost)
+        assign(run, node.target, lost, of_loop=True)
         run.exec(node.body)
         run.loops.pop()
     for scope, name in region.bound:
@@ -286,8 +291,8 @@ def python_items(run: Run, value: Any, span: Span) -> list[Any] | Unknown:
         shown = f"`{value.name}`" if isinstance(value, Buffer) else show(value)
         what = f"{shown} cannot be iterated; loop over its indices with T.serial or T.Parallel"
         return run.report(UNSUPPORTED_PYTHON, span, what=what)
-    if isinstance(value, _SymbolicRange):
-        lost = any_not_given(run, [value.start, value.stop, value.step])
+    if isinstance(value, SymbolicRange):
+        lost = any_not_given(run, value.bounds)
         if lost is not None:
             return lost
         what = "the range is known only when the kernel runs, so only a `for` statement can run over it"
@@ -318,7 +323,7 @@ def _python_loop(run: Run, node: ast.For, value: Any, span: Span) -> Flow | None
     try:
         for item in items:
             run.steps += 1
-            assign(run, node.target, item)
+            assign(run, node.target, item, of_loop=True)
             flow = run.exec(node.body)
             if flow is None or flow.kind == "continue":
                 continue
@@ -374,6 +379,7 @@ def _has_traced_exit(run: Run, node: ast.While) -> bool:
 
 
 def _traced_while(run: Run, node: ast.While, condition: Any) -> Flow | None:
+    note_kernel_statement(run, run.span(node.test), "the `while` loop")
     loop = Loop("while", (), (), (), run.span(node.test))
     made = For(loop, [], X.const(True, "bool") if condition is True else condition)
     run.emit(made)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.source import Source
-from tilelang.ir.values import Dim, Region
+from tilelang.ir.values import Dim, Region, Unknown
 
 if TYPE_CHECKING:
     from tilelang.frontend.scope import Scope
@@ -150,6 +150,11 @@ class Escaped:
             where = f"is rebound inside {self.region} and used after it"
             return f"{where}, where that binding does not hold; {advice}"
         return f"is bound inside {self.region} and used after it, where it does not exist; {advice}"
+
+
+@dataclass(frozen=True)
+class TooLong(Unknown):
+    """The value of a module's name that takes too many steps to compute; said where the name is read."""
 
 
 @dataclass(frozen=True)

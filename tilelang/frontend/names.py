@@ -13,12 +13,22 @@ from tilelang.diagnostics.problem import Related
 from tilelang.diagnostics.rules.python import (
     MUTABLE_REBOUND,
     REBINDING_ESCAPES,
+    STEP_LIMIT,
     UNBOUND_NAME,
     UNKNOWN_NAME,
     UNSUPPORTED_PYTHON,
 )
 from tilelang.diagnostics.span import Span
-from tilelang.frontend.model import NO_VALUE, ClassValue, Escaped, Function, Late, Missing, ModuleValue
+from tilelang.frontend.model import (
+    NO_VALUE,
+    ClassValue,
+    Escaped,
+    Function,
+    Late,
+    Missing,
+    ModuleValue,
+    TooLong,
+)
 from tilelang.frontend.operators import fold, representable
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import (
@@ -64,6 +74,9 @@ def read_name(run: Run, node: ast.Name) -> Any:
     if isinstance(value, Escaped):
         scope.names[name] = _escaped(run, node, value)
         return scope.names[name]
+    if isinstance(value, TooLong) and run.signature.node_scope is not None:
+        run.report(STEP_LIMIT, run.span(node), what=value.reason)
+        return value
     if isinstance(value, Missing):
         scope.names[name] = _unassigned(run, node, name, value.bound_at)
         return scope.names[name]

@@ -65,6 +65,7 @@ class Limits:
     steps: int = 150_000
     depth: int = 40
     sequence: int = 100_000  # elements of a Python sequence
+    chain: int = 350  # operators behind each other in one expression: each one nests its value deeper
 
 
 @dataclass(eq=False)
@@ -187,6 +188,12 @@ class Run:
         self.complete = False
         raise StopInterpreting
 
+    def too_long(self, node: ast.AST, parts: int) -> Unknown:
+        """Report an expression whose value would be nested too deeply, and go on without it."""
+        self.complete = False
+        what = f"this expression has {parts} operators behind each other, more than {self.limits.chain}"
+        return self.report(STEP_LIMIT, self.span(node), what=what)
+
     # -- places and problems
 
     def span(self, node: ast.AST) -> Span:
@@ -241,7 +248,7 @@ class Run:
         """Call Python code on Python values; what it raises is a problem at the call."""
         try:
             return function(*args, **kwargs)
-        except StopInterpreting:
+        except (StopInterpreting, RecursionError):
             raise
         except Exception as error:  # noqa: BLE001 (whatever it raises is told to the author)
             return self.report(PYTHON_ERROR, self.span(node), what=f"{type(error).__name__}: {error}")

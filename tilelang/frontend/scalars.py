@@ -98,15 +98,24 @@ def dtype_of_expr(value: ir.Expr) -> str:
 
 
 def is_index_arithmetic(value: Any) -> bool:
-    """Whether an expression is made of variables, constants and integer arithmetic only: cheap to repeat."""
-    kind = type(value).__name__
-    if kind in ("Var", "IntImm"):
-        return True
-    if kind in ("Add", "Sub", "Mul", "FloorDiv", "FloorMod", "Min", "Max"):
-        return is_index_arithmetic(value.a) and is_index_arithmetic(value.b)
-    return kind in ("LT", "LE", "GT", "GE", "EQ", "NE", "And", "Or") and (
-        is_index_arithmetic(value.a) and is_index_arithmetic(value.b)
-    )
+    """Whether an expression is made of variables, constants and integer arithmetic only, and of few of them:
+    cheap to repeat.
+    """
+    pending, seen = [value], 0
+    while pending:
+        part = pending.pop()
+        kind = type(part).__name__
+        seen += 1
+        if kind in ("Var", "IntImm"):
+            continue
+        if kind not in _REPEATABLE or seen > _REPEATED_NODES:
+            return False
+        pending += [part.a, part.b]
+    return True
+
+
+_REPEATABLE = frozenset("Add Sub Mul FloorDiv FloorMod Min Max LT LE GT GE EQ NE And Or".split())
+_REPEATED_NODES = 64
 
 
 def kept(run: Run, value: Any, name: str) -> Any:

@@ -16,6 +16,7 @@ class Source:
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
+        text = text.removeprefix("\ufeff")  # a byte order mark is no part of the text
         self.text = text
         # ast counts \n, \r\n and \r as line ends, but not \f or \x1c as str.splitlines does.
         self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")

@@ -18,7 +18,7 @@ from tilelang.frontend.classes import instantiate
 from tilelang.frontend.dtypes import dtype_name
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.interpreter import new_run
-from tilelang.frontend.model import NO_VALUE, ClassValue, Function, ModuleValue
+from tilelang.frontend.model import NO_VALUE, ClassValue, Function, ModuleValue, TooLong
 from tilelang.frontend.modelled_modules import (
     PURE_MODULES,
     FieldFunction,
@@ -202,7 +202,8 @@ def run_module(environment: StaticEnvironment, source: Source, body: list[ast.st
             run.exec([statement])
         except (StopInterpreting, RecursionError):
             for bound in _bound_names(statement):
-                scope.names[bound] = Unknown(f"`{bound}` takes too long to compute here")
+                what = f"`{bound}` takes more than {MODULE_LIMITS.steps} steps to compute"
+                scope.names[bound] = TooLong(what)
     if run.open_scopes:
         scope.unlisted = frozenset({*scope.unlisted, "*"})
     return scope

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tilelang.diagnostics.problem import Problem
-from tilelang.diagnostics.rules.python import SYNTAX_ERROR
+from tilelang.diagnostics.rules.python import STEP_LIMIT, SYNTAX_ERROR
 from tilelang.diagnostics.span import Span
 from tilelang.diagnostics.syntax import syntax_error_problem
 from tilelang.frontend.discovery import Found, find_kernels
@@ -46,8 +46,8 @@ class StaticModule:
 
     def __init__(self, path: str, text: str, search_path: tuple[str, ...] = ()) -> None:
         self.path = path
-        self.text = text
         self.source = Source(path, text)
+        self.text = self.source.text
         self.problems: list[Problem] = []
         self.environment = StaticEnvironment(path, search_path)
         self.scope = Scope(self.environment.builtins)
@@ -78,7 +78,10 @@ class StaticModule:
             return self.source.tree
         except SyntaxError as error:
             self.problems.append(syntax_error_problem(self.path, self.text, error))
-        except (ValueError, RecursionError, MemoryError) as error:
+        except (RecursionError, MemoryError):
+            what = "the file is nested too deeply to be parsed, so none of its kernels is found"
+            self.problems.append(STEP_LIMIT.at(Span(self.path, 1, 1, 1, 2), what=what))
+        except ValueError as error:
             self._unreadable(f"the file cannot be parsed: {error}")
         return None
 

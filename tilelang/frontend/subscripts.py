@@ -59,6 +59,8 @@ def subscript(run: Run, node: ast.Subscript) -> Any:
             if isinstance(value, ir.Var):
                 run.used_names.add(str(value.name))
             return value
+        except RecursionError:
+            raise
         except Exception as error:  # noqa: BLE001 (whatever the user's container raises is the user's to see)
             return run.report(PYTHON_ERROR, run.span(node), what=_failed(node, error))
     if isinstance(owner, type) or callable(owner):

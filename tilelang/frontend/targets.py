@@ -13,6 +13,7 @@ from tilelang.frontend.kernel_objects import is_kernel_object
 from tilelang.frontend.model import Instance, Late
 from tilelang.frontend.names import bind_name, bound_value, store_variable
 from tilelang.frontend.operators import fold, representable
+from tilelang.frontend.plain_functions import note_kernel_statement
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, kept, named_type, scalar
 from tilelang.frontend.subscripts import region
@@ -22,28 +23,38 @@ from tilelang.ir.values import Buffer, Region, Unknown, show
 
 
 def assign(
-    run: Run, target: ast.expr, value: Any, *, fresh_buffer: bool = False, value_span: Span | None = None
+    run: Run,
+    target: ast.expr,
+    value: Any,
+    *,
+    fresh_buffer: bool = False,
+    of_loop: bool = False,
+    value_span: Span | None = None,
 ) -> None:
-    """`target = value`. `value_span`: where the value stands, for problems with it."""
+    """`target = value`, or what a loop binds (`of_loop`). `value_span`: where the value stands, for problems
+    with it.
+    """
     if isinstance(target, ast.Name):
-        bind_name(run, target.id, value, run.span(target), fresh_buffer=fresh_buffer)
+        bind_name(run, target.id, value, run.span(target), fresh_buffer=fresh_buffer, of_loop=of_loop)
     elif isinstance(target, ast.Tuple | ast.List):
-        _unpack(run, target, value, fresh_buffer)
+        _unpack(run, target, value, fresh_buffer, of_loop)
     elif isinstance(target, ast.Subscript):
         _store_item(run, target, value, value_span or run.span(target))
     elif isinstance(target, ast.Attribute):
         _set_attribute(run, target, value, fresh_buffer)
     elif isinstance(target, ast.Starred):
-        assign(run, target.value, value)
+        assign(run, target.value, value, of_loop=of_loop)
 
 
-def _unpack(run: Run, target: ast.Tuple | ast.List, value: Any, fresh_buffer: bool) -> None:
+def _unpack(
+    run: Run, target: ast.Tuple | ast.List, value: Any, fresh_buffer: bool, of_loop: bool = False
+) -> None:
     names = target.elts
     if isinstance(value, Instance):
         value = value.items() or Unknown("the value cannot be unpacked")
     if isinstance(value, Unknown):
         for element in names:
-            assign(run, element, value)
+            assign(run, element, value, of_loop=of_loop)
         return
     try:
         values = (
@@ -65,7 +76,7 @@ def _unpack(run: Run, target: ast.Tuple | ast.List, value: Any, fresh_buffer: bo
         run.report(BAD_ARGUMENTS, run.span(target), callee="unpacking", what=what)
         values = [Unknown(what)] * len(names)
     for element, item in zip(names, values, strict=True):
-        assign(run, element, item, fresh_buffer=fresh_buffer)
+        assign(run, element, item, fresh_buffer=fresh_buffer, of_loop=of_loop)
 
 
 def _cannot_unpack(run: Run, target: ast.Tuple | ast.List, value: Any) -> None:
@@ -107,6 +118,8 @@ def _store_item(run: Run, target: ast.Subscript, value: Any, value_span: Span) -
     if type(owner) in (list, dict) or not run.environment.static:
         try:
             owner[index] = kept(run, value, "element")
+        except RecursionError:
+            raise
         except Exception as error:  # noqa: BLE001 (the user's container decides what it raises)
             run.report(PYTHON_ERROR, run.span(target), what=f"`{ast.unparse(target)} = ...`: {error}")
 
@@ -127,6 +140,7 @@ def store(run: Run, place: Region, value: Any) -> None:
         what = f"{text}: assign its elements in T.Parallel, or use T.copy or T.fill for whole tiles"
         run.report(UNSUPPORTED_PYTHON, place.span, what=what)
         return
+    note_kernel_statement(run, place.span, f"the store to `{place.buffer.name}`")
     if place.buffer.scope == "local.var":
         store_variable(run, place.buffer, value, place.span)
         return
@@ -173,6 +187,8 @@ def _set_attribute(run: Run, target: ast.Attribute, value: Any, fresh_buffer: bo
     if settable and not isinstance(owner, Buffer | Region | ir.Expr | Late):
         try:
             setattr(owner, target.attr, value)
+        except RecursionError:
+            raise
         except Exception as error:  # noqa: BLE001 (the user's object decides what it raises)
             run.report(PYTHON_ERROR, span, what=f"`{ast.unparse(target)} = ...`: {error}")
         return

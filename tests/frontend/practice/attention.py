@@ -44,9 +44,7 @@ def mha_forward(batch, heads, seq_len, dim, is_causal, block_M=64, block_N=64, n
         T.copy(K[bz, k * block_N : (k + 1) * block_N, by, :], K_shared)
         if is_causal:
             for i, j in T.Parallel(block_M, block_N):
-                acc_s[i, j] = T.if_then_else(
-                    bx * block_M + i >= k * block_N + j, 0, -T.infinity(acc_s.dtype)
-                )
+                acc_s[i, j] = T.if_then_else(bx * block_M + i >= k * block_N + j, 0, -T.infinity(acc_s.dtype))
         else:
             T.clear(acc_s)
         T.gemm(Q_shared, K_shared, acc_s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
@@ -240,9 +238,7 @@ def sliding_window(batch, heads, seq, dim, window: int, sinks: bool = True, bloc
                 T.copy(K[bz, by, ko * block : (ko + 1) * block, :], k_tile)
                 for i, j in T.Parallel(block, block):
                     row, column = bx * block + i, ko * block + j
-                    s[i, j] = T.if_then_else(
-                        column <= row and row - column < window, 0, -T.infinity(accum)
-                    )
+                    s[i, j] = T.if_then_else(column <= row and row - column < window, 0, -T.infinity(accum))
                 T.gemm(q, k_tile, s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
                 T.copy(rowmax, previous)
                 T.reduce_max(s, rowmax, dim=1, clear=False)

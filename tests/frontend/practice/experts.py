@@ -54,7 +54,9 @@ class MoEConfig:
         return dataclasses.replace(cls(hidden=256, expert=128), **overrides)
 
 
-CONFIGS = OrderedDict(small=MoEConfig.tiny(), large=MoEConfig(), wide=MoEConfig.tiny(blocks=Blocks(token=128)))
+CONFIGS = OrderedDict(
+    small=MoEConfig.tiny(), large=MoEConfig(), wide=MoEConfig.tiny(blocks=Blocks(token=128))
+)
 
 
 class ExpertLayer:
@@ -263,9 +265,7 @@ def gather_rows(table, ids, hidden_block: int = 256):
         which = ids[row]
         for j in T.Parallel(hidden_block):
             if col * hidden_block + j < D:
-                out[row, col * hidden_block + j] = (
-                    table[which, col * hidden_block + j] if which >= 0 else 0.0
-                )
+                out[row, col * hidden_block + j] = table[which, col * hidden_block + j] if which >= 0 else 0.0
     return out
 
 

@@ -136,14 +136,12 @@ def batched(A, B, block: int = 64):
     return C
 
 
-@tilelang.jit(out_idx=[-1])
+@tilelang.jit
 def split_k(M, N, K, splits: int = 4, block_M=128, block_N=128, block_K=32):
     length = K // splits
 
     @T.prim_func
-    def main(
-        A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((M, N), "float32")
-    ):
+    def main(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((M, N), "float32")):
         with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), splits, threads=128) as (bx, by, bz):
             a = T.alloc_shared((block_M, block_K), "float16")
             b = T.alloc_shared((block_K, block_N), "float16")

@@ -182,7 +182,9 @@ def dequantise_table(N: int, bits: int = 4, groups: int = 32):
 
     @TL.prim_func
     def main(
-        Q: TL.Tensor((N // 2,), "uint8"), S: TL.Tensor((N // groups,), "float16"), X: TL.Tensor((N,), "float16")
+        Q: TL.Tensor((N // 2,), "uint8"),
+        S: TL.Tensor((N // groups,), "float16"),
+        X: TL.Tensor((N,), "float16"),
     ):
         with TL.Kernel(TL.ceildiv(N, 1024), threads=128) as bx:
             for i in TL.Parallel(1024):

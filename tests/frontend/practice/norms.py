@@ -152,7 +152,9 @@ def cross_entropy(logits, labels, ignore: int = -100):
 def topk(M, N, k, block_M: int = 64, threads: int = 128):
     @T.prim_func
     def main(
-        logits: T.Tensor((M, N), "float32"), gates: T.Tensor((M, k), "float32"), ids: T.Tensor((M, k), "int32")
+        logits: T.Tensor((M, N), "float32"),
+        gates: T.Tensor((M, k), "float32"),
+        ids: T.Tensor((M, k), "int32"),
     ):
         with T.Kernel(T.ceildiv(M, block_M), threads=threads) as bx:
             tile = T.alloc_fragment([block_M, N], "float32")
