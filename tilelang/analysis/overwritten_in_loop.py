@@ -1,7 +1,8 @@
 """overwritten-in-loop: every iteration replaces a tile that nothing has read since the one before.
 
-Only the last iteration's result is left then, where the author wanted a sum, a maximum or a concatenation: a
-product with clear_accum=True, T.clear inside the loop, a reduction that clears, a copy to a fixed place.
+Only the last iteration's result is left then, where the author wanted a sum or a maximum: a product with
+clear_accum=True, T.clear inside the loop, a reduction that clears. Tiles that are merely copied to are left
+out.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tilelang.ir.values import Buffer, Unknown, Value, as_int
 
 from tvm import ir  # isort: skip
 
+_WORK = ("gemm", "reduce")
 _IN_ORDER = ("serial", "Pipelined", "unroll")
 
 
@@ -42,6 +44,8 @@ def _overwrite(history: History, loop: Loop) -> tuple[Touch, Touch] | None:
     own = {t.order for t in inside if t.mode == "write" and t.record is None}  # of stores that read it too
     if any(t.mode == "read" and t.order not in own for t in inside):
         return None
+    if not any(t.mode == "read" or (t.record is not None and t.record.op in _WORK) for t in inside):
+        return None  # only filled and copied to: little is lost
     anew = (t for t in inside if t.mode == "write" and loop in t.steady and _whole(history.buffer, t))
     first = next(anew, None)
     if first is None:

@@ -31,6 +31,14 @@ READ_PARTLY_WRITTEN = replace(
     message="{missing} of dimension {dim} of {buffer} is read here, but nothing was written there",
 )
 
+NOTHING_WRITTEN = Rule(
+    "nothing-written",
+    "order",
+    Severity.WARNING,
+    "A kernel should write to a tensor.",
+    "nothing that this kernel computes is written to a tensor: copy or store the result",
+)
+
 OVERWRITTEN_IN_LOOP = Rule(
     "overwritten-in-loop",
     "order",

@@ -1,0 +1,34 @@
+"""nothing-written: a kernel that writes to no tensor, so that nobody can tell whether it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilelang.analysis.subject import Subject
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.order import NOTHING_WRITTEN
+from tilelang.ir.tile_program import Do, Evaluate, Launch, Node, Store, walk
+from tilelang.ops.registry import TILE_OPS
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """Silent about empty bodies, which wait to be written, and about calls for an effect, such as a print."""
+    program = subject.program
+    if not program.complete or any(b.role == "output" for b in program.buffers):
+        return  # an output that nothing is written to is output-not-written
+    for launch in program.launches():
+        body = list(walk(launch.body))
+        works = any(isinstance(n, Do | Store) for n in body)
+        if works and not any(_may_write(subject, n) for n in body):
+            yield NOTHING_WRITTEN.at(launch.span)
+
+
+def _may_write(subject: Subject, node: Node) -> bool:
+    if isinstance(node, Store):
+        return node.buffer.scope == "global"
+    if isinstance(node, Do):
+        accesses = subject.accesses(node.record)
+        return node.record.op not in TILE_OPS or any(
+            a.mode != "read" and a.region.buffer.scope == "global" for a in accesses
+        )
+    return isinstance(node, Evaluate | Launch)
