@@ -45,7 +45,9 @@ def _threads(subject: Subject, launch: Launch, threads: tuple[int, ...]) -> Iter
         return
     for axis, most in zip(range(len(threads)), features(target).block, strict=False):
         if threads[axis] > most:
-            yield THREAD_AXIS.at(span, threads=threads[axis], axis="xyz"[axis], limit=most, target=target)
+            yield THREAD_AXIS.at(
+                _place(subject, launch), threads=threads[axis], axis="xyz"[axis], limit=most, target=target
+            )
     if 1 < count < target.warp_size and not any(r.op == "gemm" for r in subject.records):
         yield THREAD_IDLE.at(
             _place(subject, launch),
