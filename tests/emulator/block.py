@@ -419,11 +419,11 @@ class _Block:
         array[self.number[:, None], lanes] = values
 
     def _mma(self, name: str, d: Any, a: Any, b: Any) -> None:
-        count = instructions.a_registers(name)
-        left, _ = self._registers(a, count)
-        right, _ = self._registers(b, count // 2)
-        old, at = self._registers(d, 4)
-        new = instructions.mma(name, old, left, right).reshape(self.threads, 4)
+        of_a, of_b, of_d = instructions.registers_of(name)
+        left, _ = self._registers(a, of_a)
+        right, _ = self._registers(b, of_b)
+        old, at = self._registers(d, of_d)
+        new = instructions.mma(name, old, left, right).reshape(self.threads, of_d)
         self.local[d.source.__chandle__()][self.number[:, None], at] = new
 
     def _wgmma(self, name: str, args: list[Any]) -> None:

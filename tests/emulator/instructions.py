@@ -32,10 +32,12 @@ def mma(name: str, d: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """D for `mma_m16n8k16_f16_f32` and its kin; registers are [warps, 32, elements]. Exact products, wide
     sums.
     """
+    if name == "mma_m8n8k4_f64_f64":
+        return _mma_f64(d, a, b)
     match = re.fullmatch(r"mma_m16n8k(\d+)_(\w+?)_(\w+)", name)
     if match is None:
         raise NotImplementedError(name)
-    k, operand, result = int(match[1]), match[2], match[3]
+    k, operand, result = int(match[1]), match[2].partition("x")[0], match[3]
     per_register = 4 // OPERANDS[operand].itemsize
     rows, columns = _a_places(k, per_register)
     left = np.zeros((len(a), 16, k), np.float64)
@@ -47,6 +49,23 @@ def mma(name: str, d: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     q = np.arange(4)
     row, column = _GROUP[:, None] + 8 * (q // 2), 2 * _MEMBER[:, None] + q % 2
     return (d.astype(np.float64) + product[:, row, column]).astype(RESULTS[result])
+
+
+def _mma_f64(d: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """m8n8k4: one element of A[group, member] and of B[member, group] in a lane, two of C."""
+    left, right = np.zeros((len(a), 8, 4)), np.zeros((len(b), 4, 8))
+    left[:, _GROUP, _MEMBER] = a[:, :, 0]
+    right[:, _MEMBER, _GROUP] = b[:, :, 0]
+    product = left @ right
+    return d + product[:, _GROUP[:, None], 2 * _MEMBER[:, None] + np.arange(2)]
+
+
+def registers_of(name: str) -> tuple[int, int, int]:
+    """Elements of A, B and D in one lane."""
+    if name == "mma_m8n8k4_f64_f64":
+        return 1, 1, 2
+    count = a_registers(name)
+    return count, count // 2, 4
 
 
 def a_registers(name: str) -> int:

@@ -7,7 +7,7 @@ multiply-accumulate operation using mma instruction" (shapes and dtypes of mma.s
 
 from __future__ import annotations
 
-from tilelang.arch.features import Features, Processor
+from tilelang.arch.features import PACKED_DTYPES, Features, Processor
 from tilelang.arch.instruction import Limits, MatrixInstruction
 
 # Compute capability -> bytes of shared memory that one block may opt in to.
@@ -69,6 +69,7 @@ MMA_SYNC: tuple[tuple[int, MatrixInstruction], ...] = (
     (80, _mma(16, 8, 32, "int8", "int32")),
     (80, _mma(16, 8, 32, "uint8", "int32")),
     *((89, _mma(16, 8, 32, dtype, "float32", "float16")) for dtype in _F8),
+    (80, _mma(8, 8, 4, "float64", "float64")),
 )
 
 
@@ -117,6 +118,8 @@ def features(sm: int) -> Features:
         processor=PROCESSORS.get(sm),
         grid=(2**31 - 1, 65535, 65535),
         block=(1024, 1024, 64),
+        lacks=PACKED_DTYPES,
+        mixed_operands=frozenset({frozenset(_F8), frozenset({"int8", "uint8"})}),
     )
 
 

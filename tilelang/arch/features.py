@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+# Two elements share a byte: GPUs have no code for them yet; kernels unpack uint8 tiles themselves.
+PACKED_DTYPES = frozenset({"int4", "uint4", "float4_e2m1fn"})
 REGISTER_TILES = frozenset({"shared", "local.fragment"})
 ANY_TILE = frozenset({"shared", "local.fragment", "local"})
 
@@ -38,6 +40,7 @@ class Features:
     registers_per_thread: 32-bit registers; None where it is not known.
     grid, block: most blocks and threads along x, y, z; empty where nothing is known.
     lacks: dtypes that no code for the target can compute with.
+    mixed_operands: pairs of dtypes that A and B of a gemm may have, other than the same one.
     """
 
     spreads_blocks: bool = True
@@ -52,3 +55,4 @@ class Features:
     grid: tuple[int, ...] = ()
     block: tuple[int, ...] = ()
     lacks: frozenset[str] = frozenset()
+    mixed_operands: frozenset[frozenset[str]] = frozenset()

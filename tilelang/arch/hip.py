@@ -7,7 +7,7 @@ guides (64 KiB; 160 KiB on gfx950).
 
 from __future__ import annotations
 
-from tilelang.arch.features import Features
+from tilelang.arch.features import PACKED_DTYPES, Features
 from tilelang.arch.instruction import Limits, MatrixInstruction
 
 SHARED_BYTES = {"gfx950": 160 * 1024}
@@ -25,7 +25,14 @@ _COMMON = (
     _mfma(4, "f32_16x16x4f32", "float32", "float32"),
 )
 _GFX90A = (*_COMMON, _mfma(16, "i32_16x16x16i8", "int8", "int32"))
-_GFX942 = (*_COMMON, _mfma(32, "i32_16x16x32_i8", "int8", "int32"))
+_GFX942 = (
+    *_COMMON,
+    _mfma(32, "i32_16x16x32_i8", "int8", "int32"),
+    _mfma(32, "f32_16x16x32_fp8_fp8", "float8_e4m3fnuz", "float32"),
+    _mfma(32, "f32_16x16x32_bf8_bf8", "float8_e5m2fnuz", "float32"),
+)
+# gfx950 has the OCP formats instead.
+_GFX950 = (*_COMMON, _mfma(32, "i32_16x16x32_i8", "int8", "int32"))
 
 
 def limits(arch: str) -> Limits:
@@ -35,9 +42,11 @@ def limits(arch: str) -> Limits:
 
 def features() -> Features:
     """What CDNA GPUs can do, as far as this compiler uses it: LDS is filled through registers."""
-    return Features(unit="mfma", registers_per_thread=512)
+    return Features(unit="mfma", registers_per_thread=512, lacks=PACKED_DTYPES)
 
 
 def matrix_instructions(arch: str) -> tuple[MatrixInstruction, ...]:
     """The MFMA instructions of `arch`, one per operand dtype."""
-    return _GFX942 if arch in ("gfx940", "gfx941", "gfx942", "gfx950") else _GFX90A
+    if arch == "gfx950":
+        return _GFX950
+    return _GFX942 if arch in ("gfx940", "gfx941", "gfx942") else _GFX90A

@@ -6,7 +6,7 @@ Specification 6.7, "SIMD-group matrix functions" (8×8 tiles of half, bfloat and
 
 from __future__ import annotations
 
-from tilelang.arch.features import Features
+from tilelang.arch.features import PACKED_DTYPES, Features
 from tilelang.arch.instruction import Limits, MatrixInstruction
 
 SHARED_BYTES = 32 * 1024
@@ -35,7 +35,7 @@ def features() -> Features:
         unit="simdgroup",
         operand_layout="padded",
         gemm_scratch_bytes=_SCRATCH_BYTES,
-        lacks=frozenset({"float64"}),
+        lacks=PACKED_DTYPES | {"float64"},
     )
 
 

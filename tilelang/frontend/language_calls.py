@@ -157,4 +157,16 @@ def _use_swizzle(run: Run, bound: Bound) -> None:
         run.attrs["tl.block_swizzle"] = f"{'row' if order == 'mlx' else order}:{panel}"
 
 
-_ANNOTATIONS: dict[str, Callable[[Run, Bound], None]] = {"use_swizzle": _use_swizzle, **HINTS}
+def _wait_wgmma(run: Run, bound: Bound) -> None:
+    """Nothing: a T.gemm has its products when it ends."""
+    count = bound.value("id")
+    if not isinstance(count, Unknown) and (not isinstance(count, int) or count < 0):
+        what = "id is the number of groups that may be on their way, 0 or more"
+        run.report(BAD_ARGUMENTS, bound.span_of("id"), callee=bound.callee, what=what)
+
+
+_ANNOTATIONS: dict[str, Callable[[Run, Bound], None]] = {
+    "use_swizzle": _use_swizzle,
+    "wait_wgmma": _wait_wgmma,
+    **HINTS,
+}

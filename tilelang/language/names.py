@@ -69,6 +69,7 @@ def _entries(kind: EntryKind, names: str) -> dict[str, Entry]:
 _TILE_OPS = {
     "copy": Entry("tile_op", "copy", unsupported=frozenset({"annotations", "loop_layout"})),
     "gemm": Entry("tile_op", "gemm", unsupported=frozenset({"mbar", "annotations"})),
+    "wgmma_gemm": Entry("tile_op", "gemm", unsupported=frozenset({"annotations"})),
     "fill": Entry("tile_op", "fill", unsupported=frozenset({"annotations"})),
     "clear": Entry("tile_op", "fill", {"value": 0}, frozenset({"annotations"})),
     "reduce_sum": _reduce("sum"),
@@ -192,6 +193,7 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
         **_EXPRESSIONS,
         **_DTYPES,
         "use_swizzle": Entry("annotation", "use_swizzle"),
+        "wait_wgmma": Entry("annotation", "wait_wgmma"),
         **_THREADS,
         **_EXTERNS,
         **_entries(

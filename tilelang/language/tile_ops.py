@@ -59,11 +59,34 @@ def gemm(
     Shapes: A [M, K] ([K, M] with transpose_A), B [K, N] ([N, K] with transpose_B), C [M, N]; compile-time
     numbers.
     Memory: A and B in shared memory or fragments, C a fragment.
-    Dtypes: A and B alike: float16, bfloat16, float32 (computed as TF32 on tensor cores) or int8.
+    Dtypes: A and B alike: float16, bfloat16, float32 (computed as TF32 on tensor cores), float64, int8, uint8
+    or 8-bit floats; 8-bit ones may be mixed on NVIDIA GPUs.
     policy: how warps divide C. clear_accum: start from zero instead of C, may be an expression such as `k
     == 0`.
     """
     raise OutsideKernelError("gemm")
+
+
+def wgmma_gemm(
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    annotations: Annotations = None,
+) -> None:
+    """`T.gemm` for kernels that wait for it with `T.wait_wgmma`; here C is complete when it returns.
+
+    Shapes, memory and dtypes as in `T.gemm`. The instruction is the one that T.gemm takes.
+    """
+    raise OutsideKernelError("wgmma_gemm")
+
+
+def wait_wgmma(id: int) -> None:
+    """Wait until at most `id` groups of `T.wgmma_gemm` are on their way; none ever is here."""
+    raise OutsideKernelError("wait_wgmma")
 
 
 def clear(buffer: Any, annotations: Annotations = None) -> None:

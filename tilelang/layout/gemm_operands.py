@@ -11,6 +11,7 @@ from tilelang.layout.fragment import Fragment
 from tilelang.layout.instruction import (
     MFMA_C,
     MMA_C,
+    MMA_C_64,
     SIMDGROUP_C,
     InstructionTile,
     accumulator,
@@ -64,7 +65,7 @@ def _tiles(
     """The instruction's views of A, B and C, and the lanes that carry it out."""
     match kind:
         case "cuda" | "wgmma":
-            return mma_a(bits, step_k), mma_b(bits, step_k), MMA_C, 32
+            return mma_a(bits, step_k), mma_b(bits, step_k), MMA_C_64 if bits == 64 else MMA_C, 32
         case "hip":
             return mfma_a(step_k), mfma_b(step_k), MFMA_C, 64
         case "metal":

@@ -33,6 +33,8 @@ class InstructionTile:
 
 # In all of them lane = 4 · group + member.
 MMA_C = InstructionTile(((8, "thread", 4), (2, "register", 2)), ((2, "register", 1), (4, "thread", 1)))
+# float64: m8n8k4, two neighbouring columns in a lane.
+MMA_C_64 = InstructionTile(((8, "thread", 4),), ((2, "register", 1), (4, "thread", 1)))
 # A as [m, k] by bits of an element: 4 bytes per 32-bit register, the two halves of the rows before the halves
 # of k.
 MMA_A = {
@@ -43,12 +45,14 @@ MMA_A = {
         ((8, "thread", 4), (2, "register", 2)), ((2, "register", 1), (4, "thread", 1), (2, "register", 4))
     ),
     32: InstructionTile(((8, "thread", 4), (2, "register", 1)), ((4, "thread", 1), (2, "register", 2))),
+    64: InstructionTile(((8, "thread", 4),), ((4, "thread", 1),)),  # m8n8k4
 }
 # B as [k, n]; n is the group.
 MMA_B = {
     8: InstructionTile(((4, "register", 1), (4, "thread", 1), (2, "register", 4)), ((8, "thread", 4),)),
     16: InstructionTile(((2, "register", 1), (4, "thread", 1), (2, "register", 2)), ((8, "thread", 4),)),
     32: InstructionTile(((4, "thread", 1), (2, "register", 1)), ((8, "thread", 4),)),
+    64: InstructionTile(((4, "thread", 1),), ((8, "thread", 4),)),
 }
 
 

@@ -306,7 +306,8 @@ def _check_dtypes(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
     operand, accumulator = left or right, dtype_name(c.buffer) if c is not None else None
     if operand is None or not features(context.target).unit:
         return
-    if a and b and left and right and left != right:
+    mixed = features(context.target).mixed_operands
+    if a and b and left and right and left != right and frozenset((left, right)) not in mixed:
         yield resource_rules.UNSUPPORTED_GEMM_MIX.at(
             record.span_of("B"),
             related=declared(a.buffer, b.buffer),

@@ -62,21 +62,32 @@ def _ldmatrix(count: int, transposed: bool) -> Intrinsic:
     )
 
 
-def _mma(name: str, shape: str, operand: str, result: str, registers: tuple[int, int, int]) -> Intrinsic:
-    """PTX ISA 9.7.15.5.14: D = A · B + D on one warp. `registers`: 32-bit registers of A, B and D."""
+def _mma(name: str, shape: str, operands: str, result: str, registers: tuple[int, int, int]) -> Intrinsic:
+    """PTX ISA 9.7.15.5.14: D = A · B + D on one warp. `operands`: the types of A and B, such as `e4m3.e5m2`.
+
+    `registers`: registers of A, B and D, of 32 bits (64 for float64).
+    """
     a, b, d = registers
-    letter, d_type = {"f32": ("f", "float"), "f16": ("r", "unsigned"), "s32": ("r", "int")}[result]
+    letter, d_type = {
+        "f32": ("f", "float"),
+        "f16": ("r", "unsigned"),
+        "s32": ("r", "int"),
+        "f64": ("d", "double"),
+    }[result]
+    source, source_type = ("d", "double") if result == "f64" else ("r", "unsigned")
     results = ", ".join(f"%{k}" for k in range(d))
     lefts = ", ".join(f"%{d + k}" for k in range(a))
     rights = ", ".join(f"%{d + a + k}" for k in range(b))
     in_out = ", ".join(f'"+{letter}"(z[{k}])' for k in range(d))
-    inputs = ", ".join([*(f'"r"(x[{k}])' for k in range(a)), *(f'"r"(y[{k}])' for k in range(b))])
-    types = f"{result}.{operand}.{operand}.{result}"
+    inputs = ", ".join(
+        [*(f'"{source}"(x[{k}])' for k in range(a)), *(f'"{source}"(y[{k}])' for k in range(b))]
+    )
+    types = f"{result}.{operands}.{result}"
     return Intrinsic(
         f"""void {name}(void* d, const void* a, const void* b) {{
   {d_type}* z = static_cast<{d_type}*>(d);
-  const unsigned* x = static_cast<const unsigned*>(a);
-  const unsigned* y = static_cast<const unsigned*>(b);
+  const {source_type}* x = static_cast<const {source_type}*>(a);
+  const {source_type}* y = static_cast<const {source_type}*>(b);
   asm volatile("mma.sync.aligned.{shape}.row.col.{types} "
                "{{{results}}}, {{{lefts}}}, {{{rights}}}, {{{results}}};"
                : {in_out}
@@ -101,20 +112,36 @@ MMA = {
     ("m16n8k32", "float8_e4m3fn", "float16"): ("e4m3", "f16", (4, 2, 2)),
     ("m16n8k32", "float8_e5m2", "float32"): ("e5m2", "f32", (4, 2, 4)),
     ("m16n8k32", "float8_e5m2", "float16"): ("e5m2", "f16", (4, 2, 2)),
+    ("m8n8k4", "float64", "float64"): ("f64", "f64", (1, 1, 2)),
 }
 
 
-def mma_name(shape: str, operand: str, accumulator: str) -> str | None:
-    """The helper for one instruction, None if there is none: `mma_m16n8k16_f16_f32`."""
+def mma_name(shape: str, operand: str, accumulator: str, other: str | None = None) -> str | None:
+    """The helper for one instruction, None if there is none: `mma_m16n8k16_f16_f32`.
+
+    other: the dtype of B where it is not A's, `mma_m16n8k32_e4m3xe5m2_f32`.
+    """
     found = MMA.get((shape, operand, accumulator))
-    return None if found is None else f"mma_{shape}_{found[0]}_{found[1]}"
+    if found is None or other in (None, operand):
+        return None if found is None else f"mma_{shape}_{found[0]}_{found[1]}"
+    right = MMA.get((shape, other or "", accumulator))
+    mixed = right is not None and (found[0], right[0]) in MIXED
+    return f"mma_{shape}_{found[0]}x{right[0]}_{found[1]}" if mixed and right is not None else None
+
+
+# Different types of A and B in one instruction.
+MIXED = (("e4m3", "e5m2"), ("e5m2", "e4m3"), ("s8", "u8"), ("u8", "s8"))
 
 
 def _mma_helpers() -> dict[str, Intrinsic]:
     helpers = {}
     for (shape, operand, accumulator), (ptx, result, registers) in MMA.items():
         name = mma_name(shape, operand, accumulator) or ""
-        helpers[name] = _mma(name, shape, ptx, result, registers)
+        helpers[name] = _mma(name, shape, f"{ptx}.{ptx}", result, registers)
+        for left, right in MIXED:
+            if left == ptx:
+                name = f"mma_{shape}_{left}x{right}_{result}"
+                helpers[name] = _mma(name, shape, f"{left}.{right}", result, registers)
     return helpers
 
 

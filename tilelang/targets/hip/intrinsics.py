@@ -187,6 +187,12 @@ INTRINSICS: Mapping[str, Intrinsic] = {
         "__builtin_amdgcn_mfma_i32_16x16x16i8", "signed char", "int", "int", "i32x4"
     ),
     # gfx942
+    **{
+        f"mfma_f32_16x16x32_{kind}_{kind}": _mfma(
+            f"__builtin_amdgcn_mfma_f32_16x16x32_{kind}_{kind}", operand, "long", "float", "f32x4"
+        )
+        for kind, operand in (("fp8", "float8_e4m3fnuz"), ("bf8", "float8_e5m2fnuz"))
+    },
     "mfma_i32_16x16x32_i8": _mfma(
         "__builtin_amdgcn_mfma_i32_16x16x32_i8", "signed char", "long", "int", "i32x4"
     ),

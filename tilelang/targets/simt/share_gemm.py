@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilelang.arch.instruction import MatrixInstruction
-from tilelang.arch.tables import choose_instruction
+from tilelang.arch.tables import choose_instruction, features
 from tilelang.arch.target import Target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules import resource as rules
@@ -19,6 +19,9 @@ def share_gemm(gemm: Gemm, threads: int, target: Target) -> tuple[MatrixInstruct
     operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
     span = place_of(gemm.span)
     found = choose_instruction(target, operand, result, k)
+    other = str(gemm.b.source.dtype)
+    if other != operand and frozenset((operand, other)) not in features(target).mixed_operands:
+        operand, found = f"{operand} times {other}", None
     if found is None:
         problem = rules.GEMM_INSTRUCTION.at(span, operand=operand, accumulator=result, k=k, target=target)
         raise KernelError([problem])

@@ -16,7 +16,10 @@ from tvm import tirx as X
 
 from tilelang.arch.instruction import MatrixInstruction
 from tilelang.arch.target import Target
+from tilelang.diagnostics.error import KernelError
+from tilelang.diagnostics.rules import resource as rules
 from tilelang.ir import tile_ops
+from tilelang.ir.spans import place_of
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments, shared_operand
@@ -70,8 +73,12 @@ def _plan(gemm: Gemm, threads: int, target: Target) -> _Plan:
     """Raises KernelError for a tile that this number of warps cannot share."""
     instruction, warps = share_gemm(gemm, threads, target)
     operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
-    helper = mma_name(instruction.shape_text, operand, result)
-    assert helper is not None, "every instruction of arch.cuda has its helper"
+    helper = mma_name(instruction.shape_text, operand, result, str(gemm.b.source.dtype))
+    if helper is None:  # A and B differ in a way that no instruction takes
+        operand = f"{operand} times {gemm.b.source.dtype}"
+        place, k = place_of(gemm.span), gemm.shape[2]
+        problem = rules.GEMM_INSTRUCTION.at(place, operand=operand, accumulator=result, k=k, target=target)
+        raise KernelError([problem])
     transposes = (gemm.transpose_a, gemm.transpose_b)
     layouts = gemm_fragments(target.kind, gemm.shape, transposes, warps, bits_of(operand), instruction.k)
     return _Plan(instruction, helper, warps, layouts)
@@ -219,7 +226,7 @@ class _Lowering:
         the second.
         """
         region, transposed = self.gemm.b, self.gemm.transpose_b
-        if not self._fits(region, not transposed) or self.b_count * self.bits != 64:
+        if not self._fits(region, not transposed) or self.b_count * self.bits != 64 or self.bits == 64:
             return None
         run, column0 = CHUNK_BYTES * 8 // self.bits, self.column_warp * (self.n_tiles * 8)
 
