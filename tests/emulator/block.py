@@ -75,6 +75,7 @@ class _Block:
         self.groups: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = []
         self.open: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self.line = 0
+        self.mbarriers: dict[int, list[int]] = {}
         self.left = [np.zeros(self.threads, bool)]  # by loop: threads that left it by `break`
         self.skipped = [np.zeros(self.threads, bool)]  # threads that skip the rest of an iteration
         for p in lowered.func.params:
@@ -287,6 +288,10 @@ class _Block:
             return value[self.number ^ int(call.args[1].value)]
         if "tl." + name in thread_ops.COLLECTIVES or name in ("sync_warp", "named_sync", "named_arrive"):
             return self._collective(name, list(call.args), mask)
+        if name.startswith("mbarrier_"):
+            return self._mbarrier(name, list(call.args), mask)
+        if name in ("fence_barrier_init", "fence_proxy_async", "pdl_trigger", "pdl_sync"):
+            return None
         if name == "round_tf32":
             return instructions.round_tf32(np.asarray(self.e.value(call.args[0], mask)))
         if name.startswith("cp_async_commit"):
@@ -367,6 +372,31 @@ class _Block:
         holds = np.broadcast_to(np.asarray(self.e.value(condition, mask), bool), (self.threads,))
         if not holds[mask].all():
             raise EmulationError(text)
+
+    def _mbarrier(self, name: str, args: list[Any], mask: np.ndarray) -> None:
+        """mbarriers by their byte in shared memory: [arrivals of a phase, arrivals to come, its parity]."""
+        load = args[0].args[0]
+        index = np.broadcast_to(np.asarray(self.e.value(load.indices[0], mask)), (self.threads,))[mask]
+        value = (
+            np.broadcast_to(np.asarray(self.e.value(args[1], mask)), (self.threads,)) if args[1:] else None
+        )
+        for at, number in zip(self._byte(load.source, index, False).tolist(), self.number[mask], strict=True):
+            if name == "mbarrier_init":
+                assert value is not None
+                self.mbarriers[at] = [int(value[number]), int(value[number]), 0]
+                continue
+            state = self.mbarriers[at]
+            if name == "mbarrier_arrive":
+                state[1] -= 1
+                if state[1] == 0:
+                    state[1], state[2] = state[0], state[2] ^ 1
+                    self.shared.barrier()
+            elif name == "mbarrier_wait":
+                assert value is not None
+                if state[2] == int(value[number]):
+                    raise EmulationError(f"line {self.line}: thread {number} waits for ever at a barrier")
+            else:
+                raise NotImplementedError(name)
 
     def _together(self, mask: np.ndarray, what: str) -> None:
         if not mask.all():

@@ -579,3 +579,50 @@ def warp_groups(A):
             for i in T.Parallel(300):
                 B[1, i] = s[0, i] * 2
     return B
+
+
+@tilelang.jit
+def async_copies(A):
+    """The next rows are on their way while the present ones are used; groups and waits by hand."""
+    A: T.Tensor((6, 256), "float32")
+    B = T.empty((6, 256), "float32")
+    with T.Kernel(1, threads=64):
+        s = T.alloc_shared((2, 256), "float32")
+        T.async_copy(A[0, :], s[0, :])
+        for k in T.serial(6):
+            if k < 5:
+                T.async_copy(A[k + 1, :], s[(k + 1) % 2, :])
+                T.ptx_wait_group(1)
+            else:
+                T.ptx_wait_group(0)
+            T.sync_threads()
+            for i in T.Parallel(256):
+                B[k, i] = s[k % 2, 255 - i]
+            T.sync_threads()
+    return B
+
+
+@tilelang.jit
+def barriers_by_hand(A):
+    """One warp group fills, the other one reads, a barrier for each direction."""
+    A: T.Tensor((4, 128), "float32")
+    B = T.empty((4, 128), "float32")
+    with T.Kernel(1, threads=256):
+        tx = T.get_thread_binding()
+        s = T.alloc_shared((128,), "float32")
+        bars = T.alloc_barrier([128, 128])
+        single = T.alloc_barrier(256)
+        for k in T.serial(4):
+            with T.ws(0):
+                T.barrier_wait(bars[1], (k % 2) ^ 1)
+                s[tx] = A[k, tx]
+                T.mbarrier_arrive(bars[0])
+            with T.ws(1):
+                T.mbarrier_wait_parity(bars[0], k % 2)
+                B[k, tx - 128] = s[255 - tx]
+                T.barrier_arrive(bars[1])
+        T.fence_proxy_async()
+        T.mbarrier_arrive(single)
+        T.mbarrier_wait_parity(single, 0)
+        T.pdl_trigger()
+    return B

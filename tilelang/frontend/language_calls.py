@@ -13,6 +13,7 @@ from tilelang.frontend.allocations import allocate
 from tilelang.frontend.allreduce import allreduce_call
 from tilelang.frontend.arguments import Argument, Bound, bind_arguments, signature_of
 from tilelang.frontend.atomics import atomic
+from tilelang.frontend.barrier_calls import BARRIER_CALLS
 from tilelang.frontend.debug_calls import debug_call
 from tilelang.frontend.decorators import decorate_value
 from tilelang.frontend.deprecated import note_renamed, without_removed
@@ -83,6 +84,8 @@ def call_language(
             return _ANNOTATIONS[entry.op](run, bound)
         case "thread":
             return THREAD_CALLS[entry.op](run, bound)
+        case "barrier":
+            return BARRIER_CALLS[entry.op](run, bound)
         case "extern":
             return EXTERN_CALLS[entry.op](run, bound)
     return Unknown(f"T.{name} is not known to the compiler")

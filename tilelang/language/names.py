@@ -30,6 +30,7 @@ EntryKind = Literal[
     "annotation",
     "thread",
     "extern",
+    "barrier",
     "meta",
 ]
 
@@ -41,7 +42,8 @@ class Entry:
     kind: tile_op is looked up in `ops.registry.TILE_OPS` by `op`; frame is the launch or a loop; alloc
     makes a buffer of the scope `op`; tensor declares arguments, sizes and views; expr is a scalar function
     `op`; dtype names the dtype `op`; annotations are statements; thread is code that deals with threads by
-    itself (numbers, barriers, exchanges); extern is foreign code; meta are decorators, enumerations and
+    itself (numbers, barriers, exchanges); extern is foreign code; barrier
+    is asynchronous work and its barriers; meta are decorators, enumerations and
     types.
     fixed: operands that the name itself decides, by parameter name of the operation.
     unsupported: parameters that are declared for compatibility; given another value than the default they
@@ -174,6 +176,17 @@ _EXTERNS = _entries(
     "annotate_min_blocks_per_sm annotate_compile_flags annotate_pass_configs",
 )
 
+_BARRIERS = _entries(
+    "barrier",
+    "alloc_barrier mbarrier_wait_parity mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_arrive "
+    "barrier_wait fence_proxy_async ptx_commit_group ptx_wait_group pdl_trigger pdl_sync set_max_nreg "
+    "inc_max_nreg dec_max_nreg no_set_max_nreg disable_warp_group_reg_alloc "
+    "annotate_producer_reg_dealloc annotate_consumer_reg_alloc",
+) | {
+    "mbarrier_arrive": Entry("barrier", "mbarrier_arrive", unsupported=frozenset({"cta_id"})),
+    "async_copy": Entry("barrier", "async_copy", unsupported=frozenset({"annotations", "loop_layout"})),
+}
+
 LANGUAGE: Mapping[str, Entry] = MappingProxyType(
     {
         **_TILE_OPS,
@@ -196,6 +209,7 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
         "wait_wgmma": Entry("annotation", "wait_wgmma"),
         **_THREADS,
         **_EXTERNS,
+        **_BARRIERS,
         **_entries(
             "meta",
             "prim_func macro inline meta_class Ref SharedBuffer FragmentBuffer LocalBuffer "

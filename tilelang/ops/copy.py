@@ -102,6 +102,7 @@ def build(record: OpRecord) -> Any:
         prefer_instruction=record.value("prefer_instruction"),
         eviction_policy=record.value("eviction_policy"),
         disable_tma=bool(record.value("disable_tma", False)),
+        is_async=bool(record.value("is_async", False)),
         span=span,
     ).call()
 

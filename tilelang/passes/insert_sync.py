@@ -101,9 +101,11 @@ class _Sync:
             handle = self._storage(a.buffer)
             scopes[handle] = scopes.get(handle) or a.buffer.scope()
             (read if a.mode == "read" else written).add(handle)
+        barriers = _barriers(func.body)  # whose order is the author's
         self._watched = {
             h
             for h, scope in scopes.items()
+            if h not in barriers
             if scope.startswith("shared") or (scope == "global" and h in read and h in written)
         }
 
@@ -286,6 +288,12 @@ class _Sync:
             return
         for child in children(stmt):
             yield from self._all_leaves(child)
+
+
+def _barriers(body: Any) -> set[int]:
+    """Handles of buffers that hold mbarriers."""
+    made = [c for c in calls(body) if tile_ops.is_call(c, "tl.mbarrier_init")]
+    return {c.args[0].args[0].source.__chandle__() for c in made}
 
 
 def _atomic_elements(stmt: Any) -> list[Any]:

@@ -25,7 +25,70 @@ def _warp_reduction(kind: str, step: str) -> Intrinsic:
     )
 
 
+def _on_barrier(name: str, instruction: str, more: str = "") -> Intrinsic:
+    """PTX ISA, mbarrier: `instruction` with the barrier's address as %0 and a number as %1."""
+    parameter, operand = (f", unsigned {more}", f', "r"({more})') if more else ("", "")
+    return Intrinsic(
+        f"""void {name}(unsigned long long* barrier{parameter}) {{
+  asm volatile("{instruction}" ::"r"(shared_address(barrier)){operand} : "memory");
+}}""",
+        requires=("shared_address",),
+    )
+
+
+def _registers(name: str) -> Intrinsic:
+    """PTX ISA, setmaxnreg: by all warps of a warp group."""
+    return Intrinsic(
+        f"""template <int N> void setmaxnreg_{name}() {{
+  asm volatile("setmaxnreg.{name}.sync.aligned.u32 %0;" ::"n"(N));
+}}""",
+        template_args=1,
+    )
+
+
 THREAD_OPS: Mapping[str, Intrinsic] = {
+    "mbarrier_init": _on_barrier("mbarrier_init", "mbarrier.init.shared.b64 [%0], %1;", "count"),
+    "mbarrier_arrive": _on_barrier("mbarrier_arrive", "mbarrier.arrive.shared.b64 _, [%0];"),
+    "mbarrier_expect_tx": _on_barrier(
+        "mbarrier_expect_tx", "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;", "bytes"
+    ),
+    "mbarrier_arrive_expect_tx": _on_barrier(
+        "mbarrier_arrive_expect_tx", "mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;", "bytes"
+    ),
+    "mbarrier_wait": Intrinsic(
+        """void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
+  unsigned done;
+  do {
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done)
+                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "memory");
+  } while (!done);
+}""",
+        requires=("shared_address",),
+    ),
+    "fence_barrier_init": Intrinsic(
+        """void fence_barrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}"""
+    ),
+    "fence_proxy_async": Intrinsic(
+        """void fence_proxy_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}"""
+    ),
+    "pdl_trigger": Intrinsic(
+        """void pdl_trigger() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}"""
+    ),
+    "pdl_sync": Intrinsic(
+        """void pdl_sync() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}"""
+    ),
+    "setmaxnreg_inc": _registers("inc"),
+    "setmaxnreg_dec": _registers("dec"),
     **{name: Intrinsic(inline=f"{call}({{3}}, {{0}}, {{1}}, {{2}})") for name, call in _SHUFFLES.items()},
     "any_sync": Intrinsic(inline="__any_sync({1}, {0})"),
     "all_sync": Intrinsic(inline="__all_sync({1}, {0})"),

@@ -1,0 +1,179 @@
+"""Barriers in shared memory, groups of asynchronous copies, and registers of warp groups, as `tl.*` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
+from tilelang.frontend.arguments import Bound
+from tilelang.frontend.model import Late
+from tilelang.frontend.operators import cast
+from tilelang.frontend.run import Run
+from tilelang.frontend.scalars import any_unknown, as_index, named_type, scalar
+from tilelang.frontend.tensors import new_buffer
+from tilelang.frontend.tile_ops import record_operation
+from tilelang.ir import tile_ops
+from tilelang.ir.tile_program import Alloc, Evaluate, If
+from tilelang.ir.values import Buffer, Region, Unknown, as_int
+
+
+def _emit(run: Run, name: str, args: list[Any], call: Bound) -> None:
+    run.emit(Evaluate(tile_ops.call(f"tl.{name}", args, span=call.span), call.span))
+
+
+def _in_launch(run: Run, call: Bound) -> bool:
+    if run.launch is None:
+        run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what="stands outside `with T.Kernel(...)`")
+    return run.launch is not None and run.launch.threads is not None
+
+
+def _alloc_barrier(run: Run, call: Bound) -> Any:
+    """Memory, the counts written by one thread, and a barrier of the block after which all may use them."""
+    given = call.value("arrive_count")
+    if isinstance(given, Unknown):
+        run.complete = False
+        return given
+    counts = [as_int(c) for c in (given if isinstance(given, list | tuple) else [given])]
+    if not counts or any(c is None or c <= 0 for c in counts):
+        what = "`arrive_count` is a positive number known at compile time, or a list of such numbers"
+        return run.report(BAD_ARGUMENTS, call.span_of("arrive_count"), callee=call.callee, what=what)
+    if not _in_launch(run, call):
+        return Unknown("a barrier outside a launch")
+    assert run.launch is not None
+    buffer = new_buffer(run, "shared", (len(counts),), "uint64", call.span, fallback="barrier")
+    run.emit(Alloc(buffer, call.span))
+    first: Any = X.const(True, "bool")
+    for k, var in enumerate(run.launch.thread_vars):
+        here = X.EQ(var, X.const(0, "int32"))
+        first = here if k == 0 else X.And(first, here)
+    begin: list[Any] = []
+    for k, count in enumerate(counts):
+        args = [_place(buffer, [k]), X.const(count, "int32")]
+        begin.append(Evaluate(tile_ops.call("tl.mbarrier_init", args, span=call.span), call.span))
+    run.emit(If(first, begin, [], call.span))
+    _emit(run, "fence_barrier_init", [], call)
+    run.emit(Evaluate(tile_ops.call(tile_ops.SYNC, [], span=call.span), call.span))
+    return buffer
+
+
+def _place(buffer: Buffer, indices: list[Any]) -> Any:
+    return X.address_of(X.BufferLoad(buffer.var, [as_index(i) for i in indices]))
+
+
+def _barrier(run: Run, call: Bound) -> Any:
+    """The address of the barrier that an argument names."""
+    value = call.value("mbarrier")
+    if isinstance(value, Late):
+        value = value.region
+    if isinstance(value, Buffer):
+        value = Region(value, None, call.span_of("mbarrier"))
+    if isinstance(value, Unknown):
+        run.complete = False
+        return value
+    if not isinstance(value, Region) or value.buffer.dtype != "uint64" or value.buffer.scope != "shared":
+        kind = "another buffer" if isinstance(value, Region) else named_type(value)
+        what = f"`mbarrier` must be a barrier made by T.alloc_barrier, not {kind}"
+        return run.report(BAD_ARGUMENTS, call.span_of("mbarrier"), callee=call.callee, what=what)
+    lost = any_unknown(list(value.starts))
+    if lost is not None:
+        run.complete = False
+        return lost
+    return _place(value.buffer, list(value.starts))
+
+
+def _number(run: Run, call: Bound, name: str, dtype: str) -> Any:
+    value = scalar(run, call.value(name), call.span_of(name))
+    if isinstance(value, Unknown):
+        run.complete = False
+        return value
+    if not isinstance(value, ir.Expr | int):
+        what = f"`{name}` must be an integer, not {named_type(value)}"
+        return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
+    return cast(dtype, value)
+
+
+def _on_barrier(op: str, number: str | None = None) -> Callable[[Run, Bound], None]:
+    def emit(run: Run, call: Bound) -> None:
+        if not _in_launch(run, call):
+            return
+        args = [_barrier(run, call)]
+        if number is not None:
+            args.append(_number(run, call, number, "uint32"))
+        if any_unknown(args) is None:
+            _emit(run, op, args, call)
+
+    return emit
+
+
+def _plain(op: str) -> Callable[[Run, Bound], None]:
+    def emit(run: Run, call: Bound) -> None:
+        if _in_launch(run, call):
+            _emit(run, op, [], call)
+
+    return emit
+
+
+def _wait_group(run: Run, call: Bound) -> None:
+    number = as_int(call.value("num"))
+    if number is None or number < 0:
+        what = "`num` must be a number known at compile time, 0 or more"
+        run.report(BAD_ARGUMENTS, call.span_of("num"), callee=call.callee, what=what)
+    elif _in_launch(run, call):
+        args = [X.const(number, "int32")]
+        run.emit(Evaluate(tile_ops.call(tile_ops.ASYNC_WAIT, args, span=call.span), call.span))
+
+
+def _async_copy(run: Run, call: Bound) -> None:
+    record_operation(run, "copy", {"is_async": True}, call)
+    if run.launch is not None:
+        run.emit(Evaluate(tile_ops.call(tile_ops.ASYNC_COMMIT, [], span=call.span), call.span))
+
+
+def _registers(increase: bool | None) -> Callable[[Run, Bound], None]:
+    def emit(run: Run, call: Bound) -> None:
+        number, up = as_int(call.value("reg_count")), increase
+        if up is None:
+            given = call.value("is_inc")
+            if isinstance(given, Unknown):
+                run.complete = False
+                return
+            up = bool(given)
+        if number is None or not 24 <= number <= 256 or number % 8:
+            what = "`reg_count` is 24 to 256, a multiple of 8, known at compile time"
+            run.report(BAD_ARGUMENTS, call.span_of("reg_count"), callee=call.callee, what=what)
+        elif _in_launch(run, call):
+            _emit(run, "setmaxnreg_inc" if up else "setmaxnreg_dec", [X.const(number, "int32")], call)
+
+    return emit
+
+
+def _nothing(run: Run, call: Bound) -> None:
+    """A request that this compiler has nothing to do for."""
+
+
+BARRIER_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
+    "alloc_barrier": _alloc_barrier,
+    "mbarrier_arrive": _on_barrier("mbarrier_arrive"),
+    "barrier_arrive": _on_barrier("mbarrier_arrive"),
+    "mbarrier_wait_parity": _on_barrier("mbarrier_wait", "parity"),
+    "barrier_wait": _on_barrier("mbarrier_wait", "parity"),
+    "mbarrier_expect_tx": _on_barrier("mbarrier_expect_tx", "tx"),
+    "mbarrier_arrive_expect_tx": _on_barrier("mbarrier_arrive_expect_tx", "tx"),
+    "fence_proxy_async": _plain("fence_proxy_async"),
+    "ptx_commit_group": _plain("async_commit"),
+    "ptx_wait_group": _wait_group,
+    "async_copy": _async_copy,
+    "pdl_trigger": _plain("pdl_trigger"),
+    "pdl_sync": _plain("pdl_sync"),
+    "set_max_nreg": _registers(None),
+    "inc_max_nreg": _registers(True),
+    "dec_max_nreg": _registers(False),
+    "no_set_max_nreg": _nothing,
+    "disable_warp_group_reg_alloc": _nothing,
+    "annotate_producer_reg_dealloc": _nothing,
+    "annotate_consumer_reg_alloc": _nothing,
+}

@@ -1,0 +1,120 @@
+"""Barriers in shared memory and other marks of asynchronous work on NVIDIA GPUs (PTX ISA, mbarrier)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilelang.language.values import OutsideKernelError, Tile
+
+
+def alloc_barrier(arrive_count: int | list[int]) -> Tile:
+    """Barriers in shared memory (mbarriers), ready to use: one for each count of arrivals; from sm_90 on.
+
+    `full = T.alloc_barrier(128)`, `ready = T.alloc_barrier([1, 1])`, then `ready[0]` and `ready[1]`.
+    """
+    raise OutsideKernelError("alloc_barrier")
+
+
+def mbarrier_arrive(mbarrier: Any, cta_id: Any = None) -> None:
+    """Say that this thread has arrived. cta_id (another block of the cluster) is not supported."""
+    raise OutsideKernelError("mbarrier_arrive")
+
+
+def mbarrier_wait_parity(mbarrier: Any, parity: Any) -> None:
+    """Wait until the phase of that parity, 0 for the first one, is complete."""
+    raise OutsideKernelError("mbarrier_wait_parity")
+
+
+def mbarrier_expect_tx(mbarrier: Any, tx: Any) -> None:
+    """The phase is complete only when `tx` more bytes have been written asynchronously."""
+    raise OutsideKernelError("mbarrier_expect_tx")
+
+
+def mbarrier_arrive_expect_tx(mbarrier: Any, tx: Any) -> None:
+    """`T.mbarrier_expect_tx` and `T.mbarrier_arrive` in one."""
+    raise OutsideKernelError("mbarrier_arrive_expect_tx")
+
+
+def barrier_arrive(mbarrier: Any) -> None:
+    """The same as `T.mbarrier_arrive`."""
+    raise OutsideKernelError("barrier_arrive")
+
+
+def barrier_wait(mbarrier: Any, parity: Any) -> None:
+    """The same as `T.mbarrier_wait_parity`."""
+    raise OutsideKernelError("barrier_wait")
+
+
+def fence_proxy_async() -> None:
+    """Make this thread's writes to shared memory visible to asynchronous copies and wgmma; from sm_90 on."""
+    raise OutsideKernelError("fence_proxy_async")
+
+
+def ptx_commit_group() -> None:
+    """Close the group of the asynchronous copies that this thread has begun; from sm_80 on."""
+    raise OutsideKernelError("ptx_commit_group")
+
+
+def ptx_wait_group(num: int) -> None:
+    """Wait until at most the `num` newest groups of asynchronous copies are still on their way."""
+    raise OutsideKernelError("ptx_wait_group")
+
+
+def async_copy(
+    src: Any,
+    dst: Any,
+    *,
+    coalesced_width: int | None = None,
+    annotations: Any = None,
+    loop_layout: Any = None,
+) -> None:
+    """Begin to copy a tile from global to shared memory and go on (cp.async and commit); from sm_80 on.
+
+    The data is there after `T.ptx_wait_group(n)` and a barrier. Extents are those of `T.copy`.
+    """
+    raise OutsideKernelError("async_copy")
+
+
+def pdl_trigger() -> None:
+    """Let the next kernel of the stream begin, if it is launched that way; from sm_90 on."""
+    raise OutsideKernelError("pdl_trigger")
+
+
+def pdl_sync() -> None:
+    """Wait until the kernel before this one in the stream is done, if it was launched that way."""
+    raise OutsideKernelError("pdl_sync")
+
+
+def set_max_nreg(reg_count: int, is_inc: bool) -> None:
+    """Give this warp group `reg_count` registers per thread, 24 to 256 in steps of 8; sm_90."""
+    raise OutsideKernelError("set_max_nreg")
+
+
+def inc_max_nreg(reg_count: int) -> None:
+    """Take registers: `T.set_max_nreg(reg_count, True)`."""
+    raise OutsideKernelError("inc_max_nreg")
+
+
+def dec_max_nreg(reg_count: int) -> None:
+    """Give registers back: `T.set_max_nreg(reg_count, False)`."""
+    raise OutsideKernelError("dec_max_nreg")
+
+
+def no_set_max_nreg() -> None:
+    """Leave the registers of warp groups as they are, which this compiler always does."""
+    raise OutsideKernelError("no_set_max_nreg")
+
+
+def disable_warp_group_reg_alloc() -> None:
+    """The same as `T.no_set_max_nreg`."""
+    raise OutsideKernelError("disable_warp_group_reg_alloc")
+
+
+def annotate_producer_reg_dealloc(reg_count: int = 24) -> None:
+    """Registers of the warp group that copies; without effect: this compiler specialises none."""
+    raise OutsideKernelError("annotate_producer_reg_dealloc")
+
+
+def annotate_consumer_reg_alloc(reg_count: int = 240) -> None:
+    """Registers of the warp groups that compute; without effect here."""
+    raise OutsideKernelError("annotate_consumer_reg_alloc")
