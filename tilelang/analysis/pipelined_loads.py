@@ -46,10 +46,13 @@ def pipelines(subject: Subject) -> list[For]:
     """
     if not features(subject.target).async_copies:
         return []
+    loops = [n for n in walk(subject.program.body) if isinstance(n, For)]
+    # Those inside T.Parallel are refused (unsupported-nesting).
+    refused = {id(n) for outer in loops if outer.loop.kind == "Parallel" for n in walk(outer.body)}
     return [
-        node
-        for node in walk(subject.program.body)
-        if isinstance(node, For) and stages_of(node.loop) >= 2 and node.loop not in subject.loops_with_jumps
+        n
+        for n in loops
+        if stages_of(n.loop) >= 2 and n.loop not in subject.loops_with_jumps and id(n) not in refused
     ]
 
 
