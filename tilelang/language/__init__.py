@@ -312,6 +312,8 @@ from tilelang.language.threads import (
     warp_reduce_sum,
 )
 from tilelang.language.tile_ops import (
+    wait_wgmma,
+    wgmma_gemm,
     GemmWarpPolicy,
     clear,
     copy,
@@ -470,6 +472,8 @@ from tilelang.language.vector_dtypes import (
 )
 
 __all__ = [
+    "wait_wgmma",
+    "wgmma_gemm",
     "BaseTileScheduler",
     "Cast",
     "Fragment",
