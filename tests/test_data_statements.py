@@ -197,3 +197,23 @@ def test_print_and_assert(device, capfd):
             compiled_for(talking, device)(a, limit=3)
         with pytest.raises(RuntimeError, match=r"assertion failed: `tile\[i\] < limit` does not hold"):
             compiled_for(talking, device)(a, limit=5)
+
+
+@tilelang.jit
+def with_strides(A):
+    A: T.Tensor((32, 64), "float32")
+    B = T.empty((64, 32), "float32")
+    C = T.empty((16, 64), "float32")
+    with T.Kernel(1, threads=128):
+        s = T.alloc_shared((32, 64), "float32")
+        T.copy(A, s)
+        T.copy(T.view(s, (64, 32), strides=(1, 64)), B)
+        T.copy(T.view(s, (2, 16, 64), strides=(64, 128, 1))[1, :, :], C)
+    return B, C
+
+
+def test_views_with_strides(device):
+    a = random(32, 64, device=device)
+    b, c = compiled_for(with_strides, device)(a)
+    assert torch.equal(b, a.T)
+    assert torch.equal(c, a[1::2])

@@ -25,6 +25,13 @@ def close(found, expected, rtol: float = 2e-3, atol: float = 2e-3) -> None:
     torch.testing.assert_close(found.float(), expected.float(), rtol=rtol, atol=atol)
 
 
+@pytest.mark.parametrize("shape", [(8, 512), (5, 700), (1, 3)])
+def test_cumsum(device, shape):
+    module = example("scans.cumsum")
+    x = random(*shape, dtype=F32, device=device)
+    close(compiled_for(module.cumsum, device)(x), module.ref_program(x), rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize(("seq_q", "seq_kv", "heads_kv"), [(128, 128, 4), (100, 100, 2), (17, 150, 1)])
 def test_flash_attention(device, seq_q, seq_kv, heads_kv, causal):

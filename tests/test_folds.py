@@ -272,3 +272,33 @@ def test_allreduce_over_a_thread_axis(device, rows, columns):
     a = integers(4 * columns, dtype=torch.float32, device=device)
     b = integers(8, 4 * columns, dtype=torch.float32, device=device, seed=1)
     assert torch.equal(compiled_for(gemv, device)(a, b, rows=rows, columns=columns), b @ a)
+
+
+@tilelang.jit
+def with_nan(A, kind: str, keep: bool, dim: int, dtype):
+    M, N = T.const("M, N")
+    A: T.Tensor((M, N), dtype)
+    R = T.empty((M if dim == 1 else N,), dtype)
+    with T.Kernel(1, threads=64):
+        tile = T.alloc_fragment((M, N), dtype)
+        out = T.alloc_fragment((M if dim == 1 else N,), dtype)
+        T.copy(A, tile, annotations={"coalesced_width": 2})
+        if kind == "max":
+            T.reduce_max(tile, out, dim=dim, nan_propagate=keep)
+        elif kind == "min":
+            T.reduce_min(tile, out, dim=dim, nan_propagate=keep)
+        else:
+            T.reduce_absmax(tile, out, dim=dim, nan_propagate=keep)
+        T.copy(out, R)
+    return R
+
+
+@pytest.mark.parametrize("kind", ["max", "min", "absmax"])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_nan_is_the_result_where_it_is_asked_for(device, kind, dim, dtype):
+    a = integers(8, 48, dtype=dtype, device=device)
+    a[3, 5] = a[6, 40] = float("nan")
+    found = compiled_for(with_nan, device)(a, kind=kind, keep=True, dim=dim, dtype=dtype)
+    want = {"max": a.amax(dim), "min": a.amin(dim), "absmax": a.abs().amax(dim)}[kind]
+    torch.testing.assert_close(found, want, rtol=0, atol=0, equal_nan=True)

@@ -155,3 +155,25 @@ def test_allreduce_over_a_thread_axis(rng: np.random.Generator, rows: int, colum
     c = poison(n, "float32")
     run_text(GEMV, {"A": a, "B": b, "C": c}, N=n, K=k, rows=rows, columns=columns)
     assert np.array_equal(c, b @ a)
+
+
+NAN = """
+@tilelang.jit
+def with_nan(A, R, dim):
+    A: T.Tensor((8, 48), "float32")
+    R: T.Tensor((8 if dim == 1 else 48,), "float32")
+    with T.Kernel(1, threads=64):
+        tile = T.alloc_fragment((8, 48), "float32")
+        out = T.alloc_fragment((8 if dim == 1 else 48,), "float32")
+        T.copy(A, tile)
+        T.reduce_max(tile, out, dim=dim, nan_propagate=True)
+        T.copy(out, R)
+"""
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_nan_is_the_result_where_it_is_asked_for(rng: np.random.Generator, dim: int) -> None:
+    a, r = random(rng, (8, 48), "float32"), poison(8 if dim == 1 else 48, "float32")
+    a[3, 5] = a[6, 40] = np.nan
+    run_text(NAN, {"A": a, "R": r}, dim=dim)
+    np.testing.assert_array_equal(r, a.max(dim))

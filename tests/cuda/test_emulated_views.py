@@ -162,3 +162,29 @@ def bits(A, B, C, dtype, per):
     run_text(text, {"A": a, "B": b, "C": c}, dtype=repr(dtype), per=per)
     assert np.array_equal(b.view(np.uint8), a.view(np.uint8).reshape(b.view(np.uint8).shape))
     assert np.array_equal(c, a)
+
+
+def test_a_view_has_the_strides_it_was_given(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def turned(A, B, C, D):
+    A: T.Tensor((32, 64), "float32")
+    B: T.Tensor((64, 32), "float32")
+    C: T.Tensor((64, 32), "float32")
+    D: T.Tensor((16, 64), "float32")
+    with T.Kernel(1, threads=128):
+        s = T.alloc_shared((32, 64), "float32")
+        T.copy(A, s)
+        t = T.view(s, (64, 32), strides=(1, 64))
+        T.copy(t, B)
+        At = T.view(A, (64, 32), strides=(1, 64))
+        T.copy(At, C)
+        u = T.view(s, (2, 16, 64), strides=(64, 128, 1))
+        T.copy(u[1, :, :], D)
+"""
+    a = random(rng, (32, 64), "float32")
+    b, c, d = poison((64, 32), "float32"), poison((64, 32), "float32"), poison((16, 64), "float32")
+    run_text(text, {"A": a, "B": b, "C": c, "D": d})
+    assert np.array_equal(b, a.T)
+    assert np.array_equal(c, a.T)
+    assert np.array_equal(d, a[1::2])

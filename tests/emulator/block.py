@@ -108,6 +108,10 @@ class _Block:
             self._allocate(s.buffer)
         elif isinstance(s, X.DeclBuffer):
             base = next(v for v in variables(s.data) if X.is_buffer_var(v))
+            if base.__chandle__() in self.tensors:
+                array = self.tensors[base.__chandle__()]
+                self.tensors[s.buffer.__chandle__()] = array.view(numpy_dtype(str(s.buffer.dtype)))
+                return
             if base.__chandle__() in self.local:
                 array = self.local[base.__chandle__()]
                 self.local[s.buffer.__chandle__()] = array.view(numpy_dtype(str(s.buffer.dtype)))

@@ -51,6 +51,7 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp": np.exp,
     "exp2": np.exp2,
+    "isnan": np.isnan,
     "log": np.log,
     "log2": np.log2,
     "sqrt": np.sqrt,

@@ -23,8 +23,10 @@ from tilelang.language import GemmWarpPolicy
 # Parameters that take a tile; all others take numbers or plain objects.
 TILE_PARAMETERS = frozenset({"src", "dst", "A", "B", "C", "buffer", "out", "img", "col"})
 
-_FLAGS = frozenset({"transpose_A", "transpose_B", "disable_tma", "clear", "reverse"})
+_FLAGS = frozenset({"transpose_A", "transpose_B", "disable_tma", "clear", "reverse", "nan_propagate"})
 _NUMBERS = frozenset({"value", "clear_accum", "nhw_step", "c_step", "kernel", "stride", "dilation", "pad"})
+# Keys of the `annotations` of an operation that are parameters of its own.
+_HINTS = frozenset({"coalesced_width", "disable_tma", "eviction_policy", "prefer_instruction", "batch"})
 _INTEGERS = frozenset({"dim", "batch", "coalesced_width"})
 _WORDS: dict[str, tuple[str, ...]] = {
     "reduce_type": ("sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor"),
@@ -38,11 +40,17 @@ def record_operation(run: Run, op: str, fixed: Mapping[str, Any], call: Bound) -
     incomplete.
     """
     operands: dict[str, Operand] = {}
+    hints = call.value("annotations")
     for name, argument in call.arguments.items():
+        if name == "annotations":
+            continue
         value = _operand(run, call, name, argument)
         if isinstance(value, Unknown):
             run.complete = False
         operands["kind" if name == "reduce_type" else name] = Operand(value, argument.span)
+    for name, value in hints.items() if isinstance(hints, dict) else ():
+        if name in _HINTS:  # the rest are hints that this compiler has no use for
+            operands.setdefault(name, Operand(value, call.span_of("annotations")))
     operands |= {name: Operand(value, call.callee_span) for name, value in fixed.items()}
     if run.launch is None:
         run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what="stands outside `with T.Kernel(...)`")

@@ -57,7 +57,7 @@ class Entry:
 
 
 def _reduce(kind: str, *unsupported: str) -> Entry:
-    return Entry("tile_op", "reduce", {"kind": kind}, frozenset({"annotations", *unsupported}))
+    return Entry("tile_op", "reduce", {"kind": kind}, frozenset(unsupported))
 
 
 def _atomic(kind: str, *unsupported: str, lanes: int = 1) -> Entry:
@@ -69,25 +69,25 @@ def _entries(kind: EntryKind, names: str) -> dict[str, Entry]:
 
 
 _TILE_OPS = {
-    "copy": Entry("tile_op", "copy", unsupported=frozenset({"annotations", "loop_layout"})),
-    "gemm": Entry("tile_op", "gemm", unsupported=frozenset({"mbar", "annotations"})),
-    "wgmma_gemm": Entry("tile_op", "gemm", unsupported=frozenset({"annotations"})),
-    "fill": Entry("tile_op", "fill", unsupported=frozenset({"annotations"})),
-    "clear": Entry("tile_op", "fill", {"value": 0}, frozenset({"annotations"})),
+    "copy": Entry("tile_op", "copy", unsupported=frozenset({"loop_layout"})),
+    "gemm": Entry("tile_op", "gemm", unsupported=frozenset({"mbar"})),
+    "wgmma_gemm": Entry("tile_op", "gemm"),
+    "fill": Entry("tile_op", "fill"),
+    "clear": Entry("tile_op", "fill", {"value": 0}),
     "reduce_sum": _reduce("sum"),
-    "reduce_max": _reduce("max", "nan_propagate"),
-    "reduce_min": _reduce("min", "nan_propagate"),
+    "reduce_max": _reduce("max"),
+    "reduce_min": _reduce("min"),
     "reduce_abssum": _reduce("abssum"),
-    "reduce_absmax": _reduce("absmax", "nan_propagate"),
-    "reduce": Entry("tile_op", "reduce", unsupported=frozenset({"annotations"})),
+    "reduce_absmax": _reduce("absmax"),
+    "reduce": Entry("tile_op", "reduce"),
     "reduce_bitand": _reduce("bitand"),
     "reduce_bitor": _reduce("bitor"),
     "reduce_bitxor": _reduce("bitxor"),
-    "cumsum": Entry("tile_op", "scan", {"kind": "sum"}, frozenset({"annotations"})),
-    "cummax": Entry("tile_op", "scan", {"kind": "max"}, frozenset({"annotations"})),
-    "transpose": Entry("tile_op", "transpose", unsupported=frozenset({"annotations"})),
-    "im2col": Entry("tile_op", "im2col", unsupported=frozenset({"annotations"})),
-    "c2d_im2col": Entry("tile_op", "im2col", unsupported=frozenset({"annotations"})),
+    "cumsum": Entry("tile_op", "scan", {"kind": "sum"}),
+    "cummax": Entry("tile_op", "scan", {"kind": "max"}),
+    "transpose": Entry("tile_op", "transpose"),
+    "im2col": Entry("tile_op", "im2col"),
+    "c2d_im2col": Entry("tile_op", "im2col"),
     "atomic_add": _atomic("add"),
     "atomic_max": _atomic("max"),
     "atomic_min": _atomic("min"),

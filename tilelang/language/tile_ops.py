@@ -121,7 +121,7 @@ def reduce_max(
 ) -> None:
     """out = maximum of `buffer` over dimension `dim`; with clear=False also over out's old contents.
 
-    Shapes as in `T.reduce_sum`. nan_propagate is not supported.
+    Shapes as in `T.reduce_sum`. nan_propagate: a NaN among the elements is the result; else it never is.
     """
     raise OutsideKernelError("reduce_max")
 
@@ -137,7 +137,7 @@ def reduce_min(
 ) -> None:
     """out = minimum of `buffer` over dimension `dim`; with clear=False also over out's old contents.
 
-    Shapes as in `T.reduce_sum`. nan_propagate is not supported.
+    Shapes as in `T.reduce_sum`. nan_propagate: a NaN among the elements is the result; else it never is.
     """
     raise OutsideKernelError("reduce_min")
 
@@ -158,7 +158,7 @@ def reduce_absmax(
     nan_propagate: bool = False,
     annotations: Annotations = None,
 ) -> None:
-    """out = largest absolute value over dimension `dim`. Shapes as in `T.reduce_sum`; nan_propagate is not
-    supported.
+    """out = largest absolute value over dimension `dim`. Shapes as in `T.reduce_sum`, nan_propagate as in
+    `T.reduce_max`.
     """
     raise OutsideKernelError("reduce_absmax")

@@ -116,6 +116,17 @@ def linear(shape: tuple[int, ...], bits: int) -> SharedLayout:
     return SharedLayout(shape, bits)
 
 
+def strided(shape: tuple[int, ...], strides: tuple[int, ...], bits: int) -> SharedLayout:
+    """A view whose dimensions are `strides` elements apart."""
+    place = " + ".join(f"i{k} * {s}" for k, s in enumerate(strides))
+    size = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    chunk = 1
+    if strides[-1] == 1:
+        chunk = math.gcd(shape[-1], *strides[:-1])
+        chunk &= -chunk  # the largest power of two in it
+    return SharedLayout(shape, bits, "formula", formula=place, inner=len(shape), size=size, chunk=chunk)
+
+
 def matrix_operand(shape: tuple[int, ...], bits: int) -> SharedLayout:
     """The layout of a tensor-core operand: the widest swizzle its rows allow, else rows padded against bank
     conflicts.

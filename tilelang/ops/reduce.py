@@ -30,7 +30,8 @@ class Reduce:
     contents once.
 
     `kind` is sum, max, min, abssum, absmax, bitand, bitor or bitxor. dst has src's shape without `dim`, or
-    with 1 there.
+    with 1 there. `nan_propagate`: a NaN among the operands of a maximum or minimum is the result; else it
+    never is.
     """
 
     src: Any  # TensorRegion
@@ -39,10 +40,13 @@ class Reduce:
     dim: int
     clear: bool = True
     span: Any = None
+    nan_propagate: bool = False
 
     def call(self) -> Any:
         """The statement `tl.reduce(src, dst)`."""
         attrs = {"kind": self.kind, "dim": self.dim, "clear": self.clear}
+        if self.nan_propagate:
+            attrs["nan_propagate"] = True
         return X.Evaluate(
             tile_ops.call(tile_ops.REDUCE, [self.src, self.dst], attrs, span=self.span), self.span
         )
@@ -85,6 +89,7 @@ def build(record: OpRecord) -> Any:
         dim=dim,
         clear=bool(as_int(record.value("clear", True))),
         span=to_tvm(record.span),
+        nan_propagate=bool(record.value("nan_propagate", False)) and "float" in str(dst.buffer.dtype),
     ).call()
 
 

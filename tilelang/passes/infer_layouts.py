@@ -34,7 +34,7 @@ from tilelang.layout.fragment import (
     partition_rows,
     replicated,
 )
-from tilelang.layout.shared import SharedLayout, linear
+from tilelang.layout.shared import SharedLayout, linear, strided
 from tilelang.layout.views import viewed
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
@@ -206,7 +206,7 @@ class _Inference:
         if buffer.scope() == FRAGMENT or buffer.scope().startswith("shared"):
             self._buffers[handle] = buffer
         if buffer.scope().startswith("shared"):
-            self._shared[handle] = linear(shape_of(buffer), bits_of(str(buffer.dtype)))
+            self._shared[handle] = _row_major(buffer)
         annotated = self._annotations.get(str(buffer.name))
         if annotated is None:
             return
@@ -234,9 +234,8 @@ class _Inference:
         viewed = {*views, *views.values()}  # one memory under two shapes: only row-major is the same for both
         for handle in viewed & set(self._shared):
             buffer = self._buffers[handle]
-            if not buffer.scope().startswith("shared"):
-                continue
-            self._shared[handle] = linear(shape_of(buffer), bits_of(str(buffer.dtype)))
+            if buffer.scope().startswith("shared"):
+                self._shared[handle] = _row_major(buffer)
         for gemm in self._gemms:
             imposed = self._gemm_rule(gemm, self._threads)
             roles = {o.source.__chandle__(): r for o, r in ((gemm.b, "B"), (gemm.a, "A"))}
@@ -614,6 +613,15 @@ class _Inference:
                     target=self._target,
                 )
                 raise KernelError([problem])
+
+
+def _row_major(buffer: ir.Var) -> SharedLayout:
+    """The plain layout of a shared buffer: row-major, or the strides that a view was given."""
+    bits = bits_of(str(buffer.dtype))
+    strides = [constant(s) for s in buffer.strides]
+    if not strides or None in strides:
+        return linear(shape_of(buffer), bits)
+    return strided(shape_of(buffer), tuple(s for s in strides if s is not None), bits)
 
 
 def _register_vector(site: Site) -> int:

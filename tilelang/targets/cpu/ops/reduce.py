@@ -46,6 +46,30 @@ def _wide(dtype: str) -> str:
     return "float32" if narrow else dtype
 
 
+def _nan_wins(combine: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`combine` of floats, but a NaN among the two is the result. Compared as integers, lane by lane."""
+
+    def both(a: Any, b: Any) -> Any:
+        return X.Select(_is_nan(a), a, X.Select(_is_nan(b), b, combine(a, b)))
+
+    return both
+
+
+def _is_nan(value: Any) -> Any:
+    dtype = str(value.ty.dtype)
+    base, _, lanes = dtype.partition("x")
+    wide = base == "float64"
+    bits, end = ("int64", 0x7FF0000000000000) if wide else ("int32", 0x7F800000)
+    suffix = f"x{lanes}" if lanes else ""
+
+    def constant(number: int) -> Any:
+        scalar = X.const(number, bits)
+        return X.Broadcast(scalar, int(lanes)) if lanes else scalar
+
+    magnitude = X.reinterpret(f"{bits}{suffix}", value) & constant(2**63 - 1 if wide else 2**31 - 1)
+    return X.GT(magnitude, constant(end))
+
+
 def lower_reduce(op: Reduce, partial: Callable[[str, tuple[int, ...]], Any]) -> Any:
     """`dst = kind over dim of src`. `partial(dtype, shape)` gives scratch storage of the block.
 
@@ -60,6 +84,8 @@ def lower_reduce(op: Reduce, partial: Callable[[str, tuple[int, ...]], Any]) -> 
     out_dtype = str(dst.source.dtype)
     dtype = _wide(out_dtype)
     combine, start = _COMBINE[op.kind], _identity(op.kind, dtype)
+    if op.nan_propagate:
+        combine = _nan_wins(combine)
 
     def element(outer: list[Any], folded: Any) -> Any:
         indices = [r.min for r in src.region]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import ir
@@ -70,6 +70,15 @@ KINDS: dict[str, _Kind] = {
 }
 
 
+def nan_wins(combine: Combine) -> Combine:
+    """`combine` of floats, but a NaN among the two is the result."""
+
+    def both(a: Any, b: Any) -> Any:
+        return X.if_then_else(X.isnan(a), a, X.if_then_else(X.isnan(b), b, combine(a, b)))
+
+    return both
+
+
 def lower_reduce(stmt: Any, block: Block) -> Any:
     """The statements for the `tl.reduce` call in `stmt`."""
     reduce = Reduce.read(stmt.value)
@@ -84,6 +93,8 @@ class _Lowering:
         split = self.source.by_dimension()
         assert split is not None, "layout inference accepts no other layout for a reduction"
         self.kind = KINDS[reduce.kind]
+        if reduce.nan_propagate:
+            self.kind = replace(self.kind, combine=nan_wins(self.kind.combine))
         self.dst, self.src = reduce.dst.source, reduce.src.source
         self.dtype = _accumulator(str(self.dst.dtype))
         self.kept = sorted(_registers(split, lambda dim: dim != reduce.dim))
@@ -190,6 +201,10 @@ class _Lowering:
             steps = []
             for mask in masks:
                 other = tile_ops.call(SHUFFLE_XOR, [value, index(mask)], dtype=self.dtype, span=self.span)
+                if self.reduce.nan_propagate:  # it is looked at more than once
+                    named = X.Var("other", self.dtype)
+                    steps.append(X.Bind(named, other, self.span))
+                    other = named
                 steps.append(self._set(part, o, self.kind.combine(value, other)))
             return seq(steps)
 
