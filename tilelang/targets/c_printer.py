@@ -382,6 +382,8 @@ class _KernelPrinter:
         self._emit(f"{pointer} {storage.name} = ({pointer}){base}{at};")
 
     def _bind(self, s: Any) -> None:
+        if _call_name(s.value).startswith("tl."):
+            self._note_pointers(s.value)
         value = self.e.show(s.value)
         ty: Any = s.var.ty
         kind = type(ty)

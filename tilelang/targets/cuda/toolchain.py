@@ -178,12 +178,15 @@ def driver_version() -> tuple[int, int] | None:
 @functools.cache
 def include_folders() -> tuple[str, ...]:
     """Folders with cuda_fp16.h and the C++ standard headers for device code; empty if there are none."""
-    for root in [*_wheel_roots(), *_toolkits()]:
-        for include in (root / "include", root / "cuda_runtime" / "include"):
-            if (include / "cuda_fp16.h").is_file():
-                nested = (include / "cccl", root / "cuda_cccl" / "include")
-                return (str(include), *(str(n) for n in nested if n.is_dir()))
-    return ()
+    roots = [*_wheel_roots(), *_toolkits()]
+    places = [p for root in roots for p in (root / "include", root / "cuda_runtime" / "include")]
+    runtime = next((p for p in places if (p / "cuda_fp16.h").is_file()), None)
+    if runtime is None:
+        return ()
+    # The standard library comes with the toolkit or in a wheel of its own, which need not be of the same root.
+    nested = [p for root in roots for p in (root / "include" / "cccl", root / "cuda_cccl" / "include")]
+    standard = next((p for p in nested if (p / "nv" / "target").is_file()), None)
+    return (str(runtime),) if standard is None else (str(runtime), str(standard))
 
 
 @functools.cache
