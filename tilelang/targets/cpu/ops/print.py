@@ -1,4 +1,4 @@
-"""T.print on the CPU: texts by `write`, numbers by `gcvt`: functions of the C library without variable arguments.
+"""T.print on the CPU: texts by `write`, numbers by `gcvt`: C functions without variable arguments.
 
 `printf` takes its floats by a convention that TVM's calls do not follow.
 """
