@@ -1,4 +1,4 @@
-"""Kernels as people write them: each form of `forms.md` and each file of `practice/` is understood, in silence."""
+"""Kernels as people write them: `forms.md` and the files of `practice/` are understood, in silence."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
-from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
+from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, STEP_LIMIT, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.constants import any_not_given, not_given
 from tilelang.frontend.dtypes import is_float
 from tilelang.frontend.intrinsics import ceildiv
-from tilelang.frontend.model import ClassValue, Flow, Frame, Instance
+from tilelang.frontend.model import ClassValue, Flow, Frame, Instance, TooLong
 from tilelang.frontend.operators import as_bool, binary, fold
 from tilelang.frontend.persistent import persistent_loop
 from tilelang.frontend.plain_functions import note_kernel_statement
@@ -259,7 +259,7 @@ def _bind_variables(run: Run, node: ast.For, loop: Loop) -> None:
     assign(run, target, loop.vars[0] if len(loop.vars) == 1 else tuple(loop.vars), of_loop=True)
 
 
-def _unknown_loop(run: Run, node: ast.For, span: Span) -> Flow | None:
+def _unknown_loop(run: Run, node: ast.For, span: Span, reason: TooLong | None = None) -> Flow | None:
     """A loop over something unknown: the body is interpreted once, and may not be there at all."""
     run.complete = False
     lost = Unknown("what the loop runs over is not known")
@@ -274,7 +274,9 @@ def _unknown_loop(run: Run, node: ast.For, span: Span) -> Flow | None:
         run.exec(node.body)
         run.loops.pop()
     for scope, name in region.bound:
-        scope.names[name] = lost
+        scope.names[name] = (
+            lost if reason is None else TooLong(f"`{name}` is made by a loop: {reason.reason}")
+        )
     return None
 
 
@@ -307,7 +309,7 @@ def python_items(run: Run, value: Any, span: Span) -> list[Any] | Unknown:
         for item in elements:
             items.append(item)
             if len(items) > run.limits.sequence:
-                return Unknown(f"more than {run.limits.sequence} elements")
+                return TooLong(f"this runs over more than {run.limits.sequence} elements")
     except TypeError:
         if run.environment.static:
             return Unknown(f"iterating a {type(value).__name__} is not known to the compiler")
@@ -318,7 +320,9 @@ def python_items(run: Run, value: Any, span: Span) -> list[Any] | Unknown:
 def _python_loop(run: Run, node: ast.For, value: Any, span: Span) -> Flow | None:
     items = python_items(run, value, span)
     if isinstance(items, Unknown):
-        return _unknown_loop(run, node, span)
+        if isinstance(items, TooLong) and run.signature.node_scope is not None:
+            run.report(STEP_LIMIT, span, what=items.reason)
+        return _unknown_loop(run, node, span, items if isinstance(items, TooLong) else None)
     run.loops.append(LoopEntry(False, len(run.regions)))
     try:
         for item in items:

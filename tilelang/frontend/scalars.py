@@ -108,13 +108,14 @@ def is_index_arithmetic(value: Any) -> bool:
         seen += 1
         if kind in ("Var", "IntImm"):
             continue
-        if kind not in _REPEATABLE or seen > _REPEATED_NODES:
+        if kind not in _ARITHMETIC | _COMPARISONS or seen > _REPEATED_NODES:
             return False
         pending += [part.a, part.b]
     return True
 
 
-_REPEATABLE = frozenset("Add Sub Mul FloorDiv FloorMod Min Max LT LE GT GE EQ NE And Or".split())
+_ARITHMETIC = frozenset({"Add", "Sub", "Mul", "FloorDiv", "FloorMod", "Min", "Max"})
+_COMPARISONS = frozenset({"LT", "LE", "GT", "GE", "EQ", "NE", "And", "Or"})
 _REPEATED_NODES = 64
 
 
