@@ -26,8 +26,8 @@ from tilelang.frontend.reducers import reducer_call
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import scalar
 from tilelang.frontend.tensors import const, dynamic, empty, reshape, strided_tensor, tensor, view
-from tilelang.frontend.tile_ops import record_operation
 from tilelang.frontend.thread_calls import THREAD_CALLS
+from tilelang.frontend.tile_ops import record_operation
 from tilelang.ir.values import Unknown
 from tilelang.language.names import LANGUAGE, Entry
 
@@ -50,6 +50,9 @@ def call_language(
     span, callee_span = run.span(node), run.span(node.func)
     if entry.kind == "meta":
         return decorate_value(run, function, args)
+    if isinstance(node.func, ast.Name):
+        note_renamed(run, name, callee_span, "")
+    kwargs = without_removed(run, node, name, kwargs)
     bound = bind_arguments(run, signature_of(function), f"T.{name}", args, kwargs, span, callee_span)
     if isinstance(bound, Unknown):
         return bound
