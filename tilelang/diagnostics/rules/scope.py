@@ -65,3 +65,11 @@ LOCAL_PARALLEL_INDEX = Rule(
     "{buffer} is private to each thread, but on {target} {var} of T.Parallel is spread over the threads: "
     "use T.alloc_fragment for a tile that the block shares out",
 )
+PARALLEL_EXTENT = Rule(
+    "parallel-extent",
+    "scope",
+    Severity.WARNING,
+    "T.Parallel over a fragment covers the extents that the fragment has.",
+    "the loop updates {part} of dimension {dim} of {buffer} (line {line}), which has {size} elements; the "
+    "others keep their old values, while the rest of the kernel uses all of them",
+)
