@@ -7,7 +7,7 @@ import asyncio
 import functools
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from lsprotocol import types
@@ -16,30 +16,44 @@ from pygls.lsp.server import LanguageServer
 
 from tilelang import PACKAGE_VERSION
 from tilelang.diagnostics.problem import Edit
+from tilelang.diagnostics.registry import rule
 from tilelang.diagnostics.span import Span
 from tilelang.facts.reports import RunResult
 from tilelang_lsp.documents.document import Document
 from tilelang_lsp.documents.line_index import Encoding, LineIndex
+from tilelang_lsp.documents.notebook import CellPlace
 from tilelang_lsp.engine.client import ANALYSIS_COMMAND, AnalysisClient
 from tilelang_lsp.ide import navigation
 from tilelang_lsp.ide import preview as previews
 from tilelang_lsp.ide.hover import hover
 from tilelang_lsp.ide.inlay_hints import inlay_hints
-from tilelang_lsp.ide.quick_fixes import quick_fixes
+from tilelang_lsp.ide.quick_fixes import fix_all, quick_fixes, rules_at
 from tilelang_lsp.ide.run_report import one_line
 from tilelang_lsp.ide.semantic_tokens import semantic_tokens
 from tilelang_lsp.ide.symbols import symbols
 from tilelang_lsp.protocol import custom, from_lsp
 from tilelang_lsp.protocol.capabilities import ClientFeatures
 from tilelang_lsp.protocol.editor import Editor
-from tilelang_lsp.protocol.to_lsp import TOKEN_LEGEND, ToLsp
+from tilelang_lsp.protocol.to_lsp import TOKEN_LEGEND, ToLsp, rule_page_uri
 from tilelang_lsp.protocol.wire import TileLangProtocol, work_done_token
 from tilelang_lsp.session import SETTLE_S, OpenFile, PreviewFailed, Session, Shown
+from tilelang_lsp.settings import Settings
 
 log = logging.getLogger("tilelang_lsp")
 
+FIX_ALL = "source.fixAll.tilelang"
+
 Result = TypeVar("Result")
 Handler = Callable[..., Awaitable[Any]]
+
+
+_NOTEBOOKS = types.NotebookDocumentSyncOptions(
+    notebook_selector=[
+        types.NotebookDocumentFilterWithNotebook(
+            notebook="*", cells=[types.NotebookCellLanguage(language="python")]
+        )
+    ]
+)
 
 
 class NotOpen(JsonRpcInvalidParams):
@@ -54,7 +68,13 @@ class TileLangServer(LanguageServer):
 
     def __init__(self, analysis_command: Sequence[str] = ANALYSIS_COMMAND) -> None:
         # The reader of stdin occupies one thread of the pool for good; nothing else uses it.
-        super().__init__("tilelang-lsp", PACKAGE_VERSION, protocol_cls=TileLangProtocol, max_workers=2)
+        super().__init__(
+            "tilelang-lsp",
+            PACKAGE_VERSION,
+            protocol_cls=TileLangProtocol,
+            max_workers=2,
+            notebook_document_sync=_NOTEBOOKS,
+        )
         self.analysis = AnalysisClient(analysis_command)
         self._told_unavailable = False
         _register_lifecycle(self)
@@ -83,11 +103,15 @@ class TileLangServer(LanguageServer):
             self._on_details,
             self._on_preview_changed,
             self._on_unavailable,
+            lambda complaint: self.editor.show_message(complaint, types.MessageType.Warning),
         )
+        self._initial = Settings()
         self.configure(params.initialization_options)
+        self._initial = self.session.settings
 
     def configure(self, options: Any) -> None:
-        self.session.settings, complaints = self.session.settings.updated(custom.plain(options))
+        """Take in the client's configuration, over what it said at the start."""
+        self.session.settings, complaints = self._initial.updated(custom.plain(options))
         level = {"messages": logging.INFO, "verbose": logging.DEBUG}.get(
             self.session.settings.trace, logging.WARNING
         )
@@ -102,17 +126,32 @@ class TileLangServer(LanguageServer):
             raise NotOpen(f"{uri} is not open")
         return file
 
+    def file_of(self, uri: str) -> OpenFile:
+        """The open document, or the notebook that has the cell. Raises NotOpen."""
+        file = self.session.file_of(uri)
+        if file is None:
+            raise NotOpen(f"{uri} is not open")
+        return file
+
+    def place(self, file: OpenFile, uri: str, position: types.Position) -> tuple[int, int]:
+        """(line, column) in the text of a file, from a position in the document or the cell `uri`."""
+        return from_lsp.place_in(file.document, _cell(file, uri), position, self.encoding)
+
     async def settle(self, file: OpenFile, can_refresh: bool) -> None:
         """Wait for the analysis of this text; not for long if the client can be told to ask again."""
         await self.session.settle(file, None if can_refresh else SETTLE_S)
 
     def to_lsp(self, file: OpenFile) -> ToLsp:
         document = file.document
-        return ToLsp(document.uri, document.path, document.index, self.encoding, self._index_of)
+        return ToLsp(document.uri, document.path, document.index, self.encoding, self._index_of, file.cells)
 
-    def diagnostics(self, file: OpenFile) -> list[types.Diagnostic]:
-        to_lsp = self.to_lsp(file)
-        return [to_lsp.diagnostic(p) for p in self.session.problems(file)]
+    def diagnostics(self, file: OpenFile, uri: str) -> list[types.Diagnostic]:
+        """Those of the document, or of the cell `uri` of a notebook."""
+        to_lsp, cell = self.to_lsp(file), _cell(file, uri)
+        problems = self.session.problems(file)
+        if cell is not None:
+            problems = [p for p in problems if cell.first_line < p.span.line <= cell.end_line]
+        return [to_lsp.diagnostic(p) for p in problems]
 
     def _index_of(self, path: str) -> LineIndex | None:
         file = self.session.file_at(path)
@@ -136,7 +175,13 @@ class TileLangServer(LanguageServer):
             self.editor.refresh_hints()
 
     def publish(self, file: OpenFile) -> None:
-        self.editor.publish(file.document.uri, self.diagnostics(file), file.document.version)
+        if file.notebook is None or file.cells is None:
+            uri = file.document.uri
+            self.editor.publish(uri, self.diagnostics(file, uri), file.document.version)
+            return
+        for cell in file.cells.places:
+            version = file.notebook.cells[cell.uri].version
+            self.editor.publish(cell.uri, self.diagnostics(file, cell.uri), version)
 
     def refresh_all(self) -> None:
         self.editor.refresh_diagnostics()
@@ -151,6 +196,11 @@ class TileLangServer(LanguageServer):
         if not self._told_unavailable:
             self._told_unavailable = True
             self.editor.show_message(message, types.MessageType.Error)
+
+
+def _cell(file: OpenFile, uri: str) -> CellPlace | None:
+    """The cell of a notebook that has this URI."""
+    return file.cells.cell(uri) if file.cells is not None else None
 
 
 def _guarded(
@@ -191,6 +241,7 @@ def _register_lifecycle(server: TileLangServer) -> None:
     @_guarded(server, "start", _nothing)
     async def initialized(params: types.InitializedParams) -> None:
         server.analysis.start()
+        server.editor.watch("**/pyproject.toml", "**/*.py")
         await _pull_configuration(server)
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
@@ -203,6 +254,14 @@ def _register_lifecycle(server: TileLangServer) -> None:
             server.refresh_all()
         else:
             await _pull_configuration(server)
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    @_guarded(server, "watched files", _nothing)
+    async def files_changed(params: types.DidChangeWatchedFilesParams) -> None:
+        # A file on disk counts for the open ones as their settings, or as a module that they import.
+        changed = [change.uri for change in params.changes]
+        if server.session.recheck_all(changed[0] if len(changed) == 1 else None):
+            server.refresh_all()
 
     @server.feature(types.SHUTDOWN)
     @_guarded(server, "shutdown", _nothing)
@@ -241,6 +300,24 @@ def _register_documents(server: TileLangServer) -> None:
         if not server.editor.features.pull_diagnostics:
             server.editor.publish(uri, [], None)
 
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+    def notebook_opened(params: types.DidOpenNotebookDocumentParams) -> None:
+        server.session.open_notebook(from_lsp.notebook(params), params.notebook_document.version)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    def notebook_changed(params: types.DidChangeNotebookDocumentParams) -> None:
+        file = server.session.files.get(params.notebook_document.uri)
+        if file is not None and file.notebook is not None and params.change.cells is not None:
+            from_lsp.apply_notebook_change(file.notebook, params.change.cells, server.encoding)
+            server.session.notebook_changed(file, params.notebook_document.version)
+
+    @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def notebook_closed(params: types.DidCloseNotebookDocumentParams) -> None:
+        server.session.close(params.notebook_document.uri)
+        if not server.editor.features.pull_diagnostics:
+            for cell in params.cell_text_documents:
+                server.editor.publish(cell.uri, [], None)
+
 
 def _register_features(server: TileLangServer) -> None:
     @server.feature(
@@ -251,28 +328,32 @@ def _register_features(server: TileLangServer) -> None:
     )
     @_guarded(server, "diagnostics", lambda: types.RelatedFullDocumentDiagnosticReport(items=[]))
     async def diagnostic(params: types.DocumentDiagnosticParams) -> Any:
-        file = server.session.files.get(params.text_document.uri)
+        uri = params.text_document.uri
+        file = server.session.file_of(uri)
         if file is None:
             return types.RelatedFullDocumentDiagnosticReport(items=[])
         await server.settle(file, server.editor.features.refresh_diagnostics)
-        return types.RelatedFullDocumentDiagnosticReport(items=server.diagnostics(file))
+        return types.RelatedFullDocumentDiagnosticReport(items=server.diagnostics(file, uri))
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     @_guarded(server, "hover", _nothing)
     async def text_hover(params: types.HoverParams) -> types.Hover | None:
-        file = server.file(params.text_document.uri)
+        file = server.file_of(params.text_document.uri)
         if file.answer is None:
             await server.session.settle(file, SETTLE_S)
-        place = from_lsp.place(file.document.index, params.position, server.encoding)
+        place = server.place(file, params.text_document.uri, params.position)
         found = hover(server.session.kernels(file), file.document.index, *place)
         return server.to_lsp(file).hover(found) if found else None
 
     @server.feature(types.TEXT_DOCUMENT_INLAY_HINT, types.InlayHintOptions(resolve_provider=False))
     @_guarded(server, "inlay hints", list)
     async def hints(params: types.InlayHintParams) -> list[types.InlayHint]:
-        file = server.file(params.text_document.uri)
+        file = server.file_of(params.text_document.uri)
         await server.settle(file, server.editor.features.refresh_hints)
         first, last = params.range.start.line + 1, params.range.end.line + 1
+        cell = _cell(file, params.text_document.uri)
+        if cell is not None:
+            first, last = first + cell.first_line, min(last + cell.first_line, cell.end_line)
         to_lsp = server.to_lsp(file)
         return [to_lsp.inlay_hint(h) for h in inlay_hints(server.session.kernels(file), first, last)]
 
@@ -286,16 +367,23 @@ def _register_features(server: TileLangServer) -> None:
 
     @server.feature(
         types.TEXT_DOCUMENT_CODE_ACTION,
-        types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
+        types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix, FIX_ALL]),
     )
     @_guarded(server, "quick fixes", list)
     async def code_actions(params: types.CodeActionParams) -> list[types.CodeAction]:
-        file = server.file(params.text_document.uri)
+        file = server.file_of(params.text_document.uri)
         await server.settle(file, False)
-        span = from_lsp.span(file.document, params.range, server.encoding)
-        fixes = quick_fixes(server.session.problems(file), file.document.index, span)
-        to_lsp = server.to_lsp(file)
-        return [to_lsp.code_action(fix, file.document.version) for fix in fixes]
+        only = params.context.only
+        found: list[types.CodeAction] = []
+        if _wanted(types.CodeActionKind.QuickFix, only):
+            cell = _cell(file, params.text_document.uri)
+            span = from_lsp.span(file.document, cell, params.range, server.encoding)
+            found += _quick_fixes(server, file, span)
+        # Asked for by name alone, as editors do when a file is saved.
+        if only is not None and _wanted(FIX_ALL, only):
+            edits = fix_all(server.session.problems(file), file.document.path)
+            found += [server.to_lsp(file).fix_all(edits, file.document.version, FIX_ALL)] if edits else []
+        return found
 
     @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     @_guarded(server, "symbols", list)
@@ -311,6 +399,27 @@ def _register_features(server: TileLangServer) -> None:
         file = server.file(params.text_document.uri)
         await server.settle(file, server.editor.features.refresh_tokens)
         return server.to_lsp(file).semantic_tokens(semantic_tokens(server.session.kernels(file)))
+
+
+def _wanted(kind: str, only: Sequence[str] | None) -> bool:
+    """Whether actions of a kind are asked for; `source` means `source.fixAll` and what is below it too."""
+    names = None if only is None else [str(getattr(one, "value", one)) for one in only]
+    kind = str(getattr(kind, "value", kind))
+    return names is None or any(kind == name or kind.startswith(f"{name}.") for name in names)
+
+
+def _quick_fixes(server: TileLangServer, file: OpenFile, span: Span) -> Iterator[types.CodeAction]:
+    """The fixes of the problems at a place, all fixes of the file, the rules silenced there, their pages."""
+    problems, version = server.session.problems(file), file.document.version
+    to_lsp = server.to_lsp(file)
+    fixes = quick_fixes(problems, file.document.index, span)
+    real = [f for f in fixes if f.edits in [one.edits for one in f.problem.fixes]]
+    yield from (to_lsp.code_action(fix, version) for fix in real)
+    edits = fix_all(problems, file.document.path)
+    if real and len(edits) > 1:
+        yield to_lsp.fix_all(edits, version, types.CodeActionKind.QuickFix)
+    yield from (to_lsp.code_action(fix, version) for fix in fixes if fix not in real)
+    yield from (to_lsp.explain(rule) for rule in rules_at(problems, span))
 
 
 def _register_navigation(server: TileLangServer) -> None:
@@ -395,6 +504,17 @@ def _register_generated_source(server: TileLangServer) -> None:
         except ValueError as error:
             raise JsonRpcInvalidParams(str(error)) from error
         return types.TextDocumentContentResult((await server.session.show(address)).text)
+
+    @server.command(custom.EXPLAIN_RULE)
+    async def explain_rule(argument: Any) -> dict[str, Any]:
+        name = custom.text_field(custom.plain(argument), "rule")
+        known, uri = rule(name), rule_page_uri(name)
+        if known is None or uri is None:
+            return {"error": f"there is no page of a rule called {name!r}"}
+        shown = await server.editor.show_document(uri)
+        if not shown:
+            server.editor.show_message(f"{name}: {known.summary} ({uri})", types.MessageType.Info)
+        return {"uri": uri, "shown": shown}
 
     @server.command(custom.SHOW_GENERATED_SOURCE)
     async def show_generated_source(argument: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import io
 import logging
+import os
 import time
 import tokenize
 from collections.abc import Callable
@@ -21,9 +22,11 @@ from pathlib import Path
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.python import SYNTAX_ERROR
 from tilelang.facts.kernel_facts import KernelFacts
+from tilelang.facts.project import Project, ProjectError, Projects
 from tilelang.facts.reports import RunResult
-from tilelang_lsp.documents.document import Document
+from tilelang_lsp.documents.document import Document, Replacement
 from tilelang_lsp.documents.kernel_discovery import KernelSlice
+from tilelang_lsp.documents.notebook import Notebook, NotebookText
 from tilelang_lsp.documents.syntax_errors import syntax_problem
 from tilelang_lsp.engine.answers import FileAnswer, KernelAnswer, file_answer, with_details
 from tilelang_lsp.engine.client import AnalysisClient, AnalysisFailed, AnalysisUnavailable
@@ -34,7 +37,7 @@ from tilelang_lsp.ide.inlay_hints import InlayHint, inlay_hints
 from tilelang_lsp.ide.lenses import Lens, lenses
 from tilelang_lsp.ide.run_report import run_problem
 from tilelang_lsp.runner import client as runner
-from tilelang_lsp.settings import Settings
+from tilelang_lsp.settings import Chosen, Settings
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +74,8 @@ class OpenFile:
     """An open document and everything known about it."""
 
     document: Document
+    notebook: Notebook | None = None  # the document is the text of its cells
+    cells: NotebookText | None = None  # as the document has them
     answer: FileAnswer | None = None
     unavailable: bool = False  # no analysis can be had of this revision
     outdated: bool = False  # the settings have changed since the answer
@@ -110,6 +115,7 @@ class Session:
         on_details: Callable[[OpenFile, Shown, Shown], None],
         on_preview_changed: Callable[[str], None],
         on_unavailable: Callable[[str], None],
+        on_complaint: Callable[[str], None],
     ) -> None:
         self.settings = Settings()
         self.files: dict[str, OpenFile] = {}
@@ -118,6 +124,9 @@ class Session:
         self._on_details = on_details
         self._on_preview_changed = on_preview_changed
         self._on_unavailable = on_unavailable
+        self._on_complaint = on_complaint
+        self._complaints: set[str] = set()
+        self._projects = Projects()
         self._run_lock = asyncio.Lock()
 
     # --- documents
@@ -127,6 +136,30 @@ class Session:
         self.files[document.uri] = file
         self._start_check(file)
         return file
+
+    def open_notebook(self, notebook: Notebook, version: int) -> OpenFile:
+        """A notebook is one file, known by its own URI; `file_of` finds it by the URI of a cell too."""
+        cells = notebook.read()
+        document = Document(notebook.uri, notebook.path, version, cells.text)
+        file = OpenFile(document, notebook, cells)
+        self.files[notebook.uri] = file
+        self._start_check(file)
+        return file
+
+    def notebook_changed(self, file: OpenFile, version: int) -> None:
+        """To be called after cells of the notebook were edited, added or removed."""
+        assert file.notebook is not None
+        file.cells = file.notebook.read()
+        file.document.replace(Replacement(None, None, file.cells.text))
+        file.document.version = version
+        self._start_check(file)
+
+    def file_of(self, uri: str) -> OpenFile | None:
+        """The open document, or the notebook that has the cell."""
+        file = self.files.get(uri)
+        if file is not None:
+            return file
+        return next((f for f in self.files.values() if f.cells is not None and f.cells.cell(uri)), None)
 
     def changed(self, file: OpenFile) -> None:
         """To be called after the document of `file` was edited."""
@@ -141,11 +174,28 @@ class Session:
     def file_at(self, path: str) -> OpenFile | None:
         return next((f for f in self.files.values() if f.document.path == path), None)
 
-    def recheck_all(self) -> None:
-        """Ask everything again, after settings have changed."""
-        for file in self.files.values():
+    def chosen(self, path: str) -> Chosen:
+        """What counts for a file: the settings, over those of its project, whose mistakes are told once."""
+        project = Project()
+        if os.path.isabs(path):  # a text that was never saved belongs to no project
+            try:
+                project = self._projects.of(Path(path))
+            except ProjectError as error:
+                if str(error) not in self._complaints:
+                    self._complaints.add(str(error))
+                    self._on_complaint(str(error))
+        return self.settings.over(project)
+
+    def recheck_all(self, besides: str | None = None) -> bool:
+        """Ask everything again, after settings or files on disk have changed, but for the document `besides`.
+
+        False if no other document is open.
+        """
+        files = [file for uri, file in self.files.items() if uri != besides]
+        for file in files:
             file.outdated = True
             self._start_check(file)
+        return bool(files)
 
     # --- analysis
 
@@ -165,11 +215,12 @@ class Session:
         document = file.document
         revision = document.revision
         last = self._carried(file)
+        chosen = self.chosen(document.path)
         request = CheckRequest(
             document.path,
             document.text,
-            self.settings.target,
-            self.settings.specialize,
+            chosen.target,
+            chosen.specialisations,
             known=tuple(last.reports()) if last else (),
         )
         started = time.perf_counter()
@@ -200,8 +251,9 @@ class Session:
     async def _add_details(self, file: OpenFile, answer: FileAnswer, wanted: tuple[str, ...]) -> None:
         """Add what lowering knows of the kernels `wanted` to `answer`, unless a newer one takes its place."""
         await asyncio.sleep(DETAILS_DELAY_S)
-        document, settings = file.document, self.settings
-        request = DetailsRequest(document.path, document.text, settings.target, settings.specialize, wanted)
+        document = file.document
+        chosen = self.chosen(document.path)
+        request = DetailsRequest(document.path, document.text, chosen.target, chosen.specialisations, wanted)
         try:
             details = await self._analysis.details(request)
         except AnalysisFailed as error:
@@ -253,7 +305,7 @@ class Session:
         return file.facts[2]
 
     def problems(self, file: OpenFile) -> list[Problem]:
-        """Everything that is wrong with the file now."""
+        """Everything that is wrong with the file now, as far as it is wanted."""
         answer = self._carried(file)
         found = [*answer.problems, *(p for k in answer.kernels for p in k.problems())] if answer else []
         if not file.is_current:
@@ -261,7 +313,10 @@ class Session:
             found = [p for p in found if p.rule != SYNTAX_ERROR.name]
             problem = syntax_problem(file.document.path, file.document.text)
             found += [problem] if problem and "tilelang" in file.document.text else []
-        return diagnostics(found, self._run_problems(file))
+        if file.cells is not None:
+            found += file.cells.problems
+        wants = self.chosen(file.document.path).rules.wants
+        return [p for p in diagnostics(found, self._run_problems(file)) if wants(p)]
 
     # --- lenses and runs
 
@@ -334,12 +389,13 @@ class Session:
         file = self.file_at(address.path)
         text = file.document.text if file else _read(address.path)
         short_name = address.kernel.rpartition(".")[2]
+        chosen = self.chosen(address.path)
         request = GenerateRequest(
             address.path,
             text,
             address.kernel,
-            previews.target_spec(address.target, self.settings.target),
-            self.settings.choice(address.kernel, short_name),
+            previews.target_spec(address.target, chosen.target),
+            chosen.choice(address.kernel, short_name),
         )
         try:
             answer = await self._analysis.generate(request)

@@ -56,7 +56,7 @@ def test_client_commands_are_no_server_commands_of_another_meaning() -> None:
     manifest = json.loads((EXTENSION / "package.json").read_text())
     contributed = {command["command"] for command in manifest["contributes"]["commands"]}
     # The client library registers the server's commands; registering one again throws at start-up.
-    assert contributed.isdisjoint({custom.RUN_AND_ASSERT, custom.SHOW_GENERATED_SOURCE})
+    assert contributed.isdisjoint({custom.RUN_AND_ASSERT, custom.SHOW_GENERATED_SOURCE, custom.EXPLAIN_RULE})
     assert custom.CLIENT_PREVIEW in contributed
 
 
@@ -77,6 +77,9 @@ def test_initialization_options_are_read_by_the_server() -> None:
         "runFinished": True,
         "trusted": False,
         "target": "hip:gfx942",
+        "select": ["shape"],
+        "ignore": None,
+        "specialisations": {"gemm": {"block_M": 64}},
         "interpreter": "/usr/bin/python3",
         "runTimeout": 7,
     }
@@ -88,21 +91,23 @@ def test_initialization_options_are_read_by_the_server() -> None:
         generated_source_changed=True,
         run_finished=True,
         trusted=False,
-        target=settings.target,
+        target="hip:gfx942",
+        select=frozenset({"shape"}),
+        specialisations={"gemm": {"block_M": "64"}},
         interpreter="/usr/bin/python3",
         run_timeout_s=7,
     )
-    assert "gfx942" in settings.target
 
 
-def test_defaults_are_the_server_s() -> None:
+def test_defaults_of_the_editors_are_the_server_s() -> None:
     manifest = json.loads((EXTENSION / "package.json").read_text())
     properties = manifest["contributes"]["configuration"]["properties"]
-    assert properties["tilelang.target"]["default"] == Settings().target
-    assert properties["tilelang.runTimeout"]["default"] == Settings().run_timeout_s
+    names = ("target", "select", "ignore", "specialisations", "runTimeout", "interpreter")
+    defaults = {name: properties[f"tilelang.{name}"]["default"] for name in names}
+    assert Settings().updated(defaults) == (Settings(), [])
+    # Neovim's configuration sets none of them: what is set there goes over the project's.
     nvim = (NVIM / "lsp" / "tilelang.lua").read_text()
-    assert f"target = '{Settings().target}'" in nvim
-    assert f"runTimeout = {Settings().run_timeout_s:.0f}" in nvim
+    assert not [name for name in names if re.search(rf"^\s*{name} = ", nvim, re.MULTILINE)]
 
 
 def test_the_lock_file_names_no_registry() -> None:

@@ -113,3 +113,8 @@ def as_dict(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [as_dict(v) for v in value]
     return value
+
+
+def accept_registrations(client: LanguageClient) -> None:
+    """Let the server ask for more notifications, as the profiles say that these clients do."""
+    client.feature(types.CLIENT_REGISTER_CAPABILITY)(lambda *_: None)

@@ -15,7 +15,7 @@ import pytest_lsp
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 
-from tests.lsp.sessions import File, as_dict, content, until
+from tests.lsp.sessions import File, accept_registrations, as_dict, content, until
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = (ROOT / "examples" / "quickstart.py").read_text(encoding="utf-8")
@@ -51,6 +51,7 @@ def ref_double(A):
     scope="module",
 )
 async def client(lsp_client: LanguageClient):
+    accept_registrations(lsp_client)
     # The profile claims these, the client of pytest-lsp lacks them.
     for method in (types.WORKSPACE_SEMANTIC_TOKENS_REFRESH, types.WORKSPACE_INLAY_HINT_REFRESH):
         lsp_client.feature(method)(lambda *_: None)

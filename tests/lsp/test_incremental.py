@@ -133,3 +133,39 @@ def test_incremental_equals_from_scratch(edits: list[tuple[str, str]]):
             assert len(answer.kernels) == 3  # the last good answer
         else:
             assert known_of(answer) == known_of(fresh)
+
+
+KEYS = st.tuples(
+    st.integers(0, len(TEXT) - 1),
+    st.integers(0, 3),
+    st.sampled_from(["", "6", "T", "(", ")", "\n", " ", "#", "é"]),
+)
+
+
+@given(st.lists(KEYS, min_size=1, max_size=12))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_random_keystrokes_and_their_undoing_equal_from_scratch(keys: list[tuple[int, int, str]]):
+    """Characters typed and deleted anywhere, each analysed; then all of it undone, last one first."""
+    document = Document("file:///k.py", "k.py", 1, TEXT)
+    analysis = Analysis()
+    answer = file_answer(analysis.check(TEXT), "k.py", 0, None)
+    undo: list[Replacement] = []
+    changes = [*keys, *[None] * len(keys)]
+    for key in changes:
+        if key is None:
+            change = undo.pop()
+        else:
+            start, length, new = key
+            start = min(start, len(document.text))
+            removed = document.text[start : start + length]
+            change = Replacement(start, start + len(removed), new)
+            undo.append(Replacement(start, start + len(new), removed))
+        document.replace(change)
+        last = answer.carried(document.edits_since(answer.revision), document.revision)
+        checked = analysis.check(document.text, tuple(last.reports()))
+        answer = file_answer(checked, "k.py", document.revision, last)
+        fresh = file_answer(Analysis().check(document.text), "k.py", document.revision, None)
+        assert (answer.broken, answer.problems) == (fresh.broken, fresh.problems)
+        if not answer.broken:
+            assert known_of(answer) == known_of(fresh)
+    assert document.text == TEXT

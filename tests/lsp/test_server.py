@@ -11,7 +11,7 @@ import pytest_lsp
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 
-from tests.lsp.sessions import File, content, until
+from tests.lsp.sessions import File, accept_registrations, content, until
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = ROOT / "examples" / "quickstart.py"
@@ -28,6 +28,7 @@ OPTIONS = {"generatedSourceChanged": True, "runFinished": True, "runTimeout": 12
     scope="module",
 )
 async def client(request: pytest.FixtureRequest, lsp_client: LanguageClient):
+    accept_registrations(lsp_client)
     heard: list[tuple[str, object]] = []
     for method in ("tilelang/generatedSourceChanged", "tilelang/runFinished"):
         lsp_client.feature(method)(lambda params, method=method: heard.append((method, params)))

@@ -11,7 +11,7 @@ import pytest_lsp
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 
-from tests.lsp.sessions import File
+from tests.lsp.sessions import File, accept_registrations
 
 SERVER = Path(__file__).with_name("fake_server.py")
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -37,6 +37,7 @@ def k(A):
     scope="module",
 )
 async def client(request: pytest.FixtureRequest, lsp_client: LanguageClient):
+    accept_registrations(lsp_client)
     await lsp_client.initialize_session(
         types.InitializeParams(capabilities=client_capabilities(request.param), root_uri="file:///nowhere")
     )
@@ -93,6 +94,7 @@ async def test_typing_is_answered_for_the_newest_text(client: LanguageClient):
     config=ClientServerConfig(server_command=[sys.executable, str(SERVER), "nothing"]), scope="module"
 )
 async def lonely(lsp_client: LanguageClient):
+    accept_registrations(lsp_client)
     await lsp_client.initialize_session(
         types.InitializeParams(capabilities=client_capabilities("neovim"), root_uri="file:///nowhere")
     )

@@ -155,4 +155,4 @@ def _rules(path: Path, key: str, value: Any) -> frozenset[str]:
     try:
         return rule_names(value)
     except ValueError as error:
-        raise ProjectError(f"{path}: {key} names {error}") from None
+        raise ProjectError(f"{path}: {key}: {error}") from None

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from tilelang.diagnostics.span import Span
 from tilelang.facts.kernel_facts import BufferFact, KernelFacts, LoopFact, OpFact
+from tilelang.facts.wording import basis_words, buffer_words, launch_words, loop_words
 from tilelang_lsp.documents.line_index import LineIndex
 from tilelang_lsp.ide.places import buffer_at, callee, contains
-from tilelang.facts.wording import basis_words, buffer_words, launch_words, loop_words
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Literal
 
 from tilelang.diagnostics.span import Span
 from tilelang.facts.kernel_facts import BufferFact, KernelFacts
+from tilelang.facts.wording import byte_text
 from tilelang_lsp.documents.edits import is_empty
 from tilelang_lsp.ide.hover import buffer_markdown
-from tilelang.facts.wording import byte_text
 
 
 @dataclass(frozen=True)

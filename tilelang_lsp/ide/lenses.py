@@ -9,8 +9,8 @@ from typing import Literal
 from tilelang.diagnostics.span import Span
 from tilelang.facts.kernel_facts import KernelFacts
 from tilelang.facts.reports import RunResult
-from tilelang_lsp.ide.run_report import one_line
 from tilelang.facts.wording import shared_memory_text
+from tilelang_lsp.ide.run_report import one_line
 
 RUN_TITLE = "▶ run & assert vs torch"
 _PREVIEWS = (("cuda", "preview CUDA"), ("hip", "preview HIP"), ("metal", "preview Metal"))

@@ -1,4 +1,4 @@
-"""Quick fixes: the edits a problem brings along, and silencing its rule on its line."""
+"""Quick fixes: the edits a problem brings along, all of them at once, and silencing a rule on its line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tilelang.diagnostics.fixes import sure_fixes
 from tilelang.diagnostics.problem import Edit, Problem
+from tilelang.diagnostics.registry import RULES
 from tilelang.diagnostics.rules.internal import ANALYSIS_FAILED
 from tilelang.diagnostics.span import Span
 from tilelang_lsp.documents.edits import is_empty
@@ -42,6 +44,18 @@ def quick_fixes(problems: Iterable[Problem], index: LineIndex, place: Span) -> l
         if problem.rule not in _NOT_IGNORABLE:
             ignores.append(_ignore(problem, index))
     return fixes + ignores
+
+
+def fix_all(problems: Iterable[Problem], path: str) -> tuple[Edit, ...]:
+    """The edits of all fixes in the file that leave no choice, none touching another."""
+    problems = list(problems)
+    alive = [p for p in problems if p.fixes and not any(_lost(f.edits) for f in p.fixes)]
+    return tuple(edit for fix in sure_fixes(alive, path) for edit in fix.edits)
+
+
+def rules_at(problems: Iterable[Problem], place: Span) -> list[str]:
+    """The rules of the problems that touch `place`, each once: those whose pages can be shown."""
+    return list(dict.fromkeys(p.rule for p in problems if overlaps(p.span, place) and p.rule in RULES))
 
 
 def _lost(edits: Iterable[Edit]) -> bool:

@@ -21,6 +21,7 @@ class ClientFeatures:
     show_document: bool = False
     progress: bool = False
     configuration: bool = False
+    watched_files: bool = False
 
     @staticmethod
     def of(capabilities: types.ClientCapabilities) -> ClientFeatures:
@@ -35,6 +36,9 @@ class ClientFeatures:
             show_document=bool(window and window.show_document and window.show_document.support),
             progress=bool(window and window.work_done_progress),
             configuration=bool(work and work.configuration),
+            watched_files=bool(
+                work and work.did_change_watched_files and work.did_change_watched_files.dynamic_registration
+            ),
         )
 
 

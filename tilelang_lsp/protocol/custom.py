@@ -12,6 +12,7 @@ GENERATED_SOURCE_CHANGED = "tilelang/generatedSourceChanged"
 RUN_FINISHED = "tilelang/runFinished"
 
 RUN_AND_ASSERT = "tilelang.runAndAssert"
+EXPLAIN_RULE = "tilelang.explainRule"
 SHOW_GENERATED_SOURCE = "tilelang.showGeneratedSource"
 # Carried out by the client: the preview lenses of clients that said `preview: "client"`.
 CLIENT_PREVIEW = "tilelang.preview"

@@ -27,6 +27,15 @@ class Editor:
         self._server = server
         self.features = features
 
+    def watch(self, *patterns: str) -> None:
+        """Ask to be told of files that change on disk, where the client can."""
+        if self.features.watched_files:
+            watchers = [types.FileSystemWatcher(glob_pattern=pattern) for pattern in patterns]
+            options = types.DidChangeWatchedFilesRegistrationOptions(watchers)
+            method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+            registration = types.Registration(str(uuid.uuid4()), method, options)
+            self._server.client_register_capability(types.RegistrationParams([registration]))
+
     def publish(self, uri: str, diagnostics: list[types.Diagnostic], version: int | None) -> None:
         self._server.text_document_publish_diagnostics(
             types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics, version=version)

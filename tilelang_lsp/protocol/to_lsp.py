@@ -15,6 +15,7 @@ import tilelang_lsp
 from tilelang.diagnostics.problem import Edit, Problem, Severity
 from tilelang.diagnostics.span import Span
 from tilelang_lsp.documents.line_index import Encoding, LineIndex, units_from_column
+from tilelang_lsp.documents.notebook import NotebookText
 from tilelang_lsp.ide.hover import Hover
 from tilelang_lsp.ide.inlay_hints import InlayHint
 from tilelang_lsp.ide.lenses import Lens
@@ -46,14 +47,25 @@ class ToLsp:
     index: LineIndex
     encoding: Encoding
     other_index: Callable[[str], LineIndex | None]
+    cells: NotebookText | None = None  # of a notebook, whose lines are counted within their cells
 
-    def position(self, line: int, column: int, index: LineIndex | None = None) -> types.Position:
-        text = (index or self.index).line(line - 1)
-        return types.Position(line - 1, units_from_column(text, column - 1, self.encoding))
+    def position(self, line: int, column: int) -> types.Position:
+        """A place of this document; in a notebook counted within its cell."""
+        return self._position(self.index, line, column, self._lines_above(line))
+
+    def _position(self, index: LineIndex, line: int, column: int, lines_above: int) -> types.Position:
+        units = units_from_column(index.line(line - 1), column - 1, self.encoding)
+        return types.Position(line - 1 - lines_above, units)
+
+    def _lines_above(self, line: int) -> int:
+        """How many lines of other cells are above the cell of a line."""
+        cell = self.cells.cell_at(line - 1) if self.cells is not None else None
+        return cell.first_line if cell is not None else 0
 
     def range(self, span: Span) -> types.Range:
-        index = self.index
+        index, above = self.index, self._lines_above(span.line)
         if span.path != self.path:
+            above = 0
             # Without its text columns are taken for units: right for ASCII lines, close for others.
             index = self.other_index(span.path) or LineIndex("")
             if index.n_lines <= span.line - 1:
@@ -62,11 +74,15 @@ class ToLsp:
                     types.Position(span.end_line - 1, span.end_column - 1),
                 )
         return types.Range(
-            self.position(span.line, span.column, index), self.position(span.end_line, span.end_column, index)
+            self._position(index, span.line, span.column, above),
+            self._position(index, span.end_line, span.end_column, above),
         )
 
     def location(self, span: Span) -> types.Location:
-        return types.Location(self.uri if span.path == self.path else file_uri(span.path), self.range(span))
+        if span.path != self.path:
+            return types.Location(file_uri(span.path), self.range(span))
+        cell = self.cells.cell_at(span.line - 1) if self.cells is not None else None
+        return types.Location(cell.uri if cell is not None else self.uri, self.range(span))
 
     def diagnostic(self, problem: Problem) -> types.Diagnostic:
         return types.Diagnostic(
@@ -81,7 +97,25 @@ class ToLsp:
                 types.DiagnosticRelatedInformation(self.location(r.span), r.message) for r in problem.related
             ]
             or None,
+            data=self._fixes(problem),
         )
+
+    def _fixes(self, problem: Problem) -> dict[str, Any] | None:
+        """The fixes of a problem, for clients that make them by themselves (docs/protocol.md)."""
+        fixes = [
+            {"title": fix.title, "edits": [self._edit(e) for e in fix.edits]}
+            for fix in problem.fixes
+            if all(e.span.path == self.path for e in fix.edits)
+        ]
+        return {"fixes": fixes} if fixes else None
+
+    def _edit(self, edit: Edit) -> dict[str, Any]:
+        place = self.range(edit.span)
+        ends = {
+            name: {"line": at.line, "character": at.character}
+            for name, at in (("start", place.start), ("end", place.end))
+        }
+        return {"range": ends, "newText": edit.new_text}
 
     def hover(self, hover: Hover) -> types.Hover:
         return types.Hover(
@@ -118,12 +152,35 @@ class ToLsp:
             edit=self.workspace_edit(fix.edits, version),
         )
 
+    def fix_all(
+        self, edits: Sequence[Edit], version: int, kind: types.CodeActionKind | str
+    ) -> types.CodeAction:
+        return types.CodeAction(
+            title="Fix all TileLang problems that leave no choice",
+            kind=kind,
+            edit=self.workspace_edit(edits, version),
+        )
+
+    def explain(self, rule: str) -> types.CodeAction:
+        command = types.Command(f"Explain {rule}", custom.EXPLAIN_RULE, arguments=[{"rule": rule}])
+        return types.CodeAction(title=command.title, kind=types.CodeActionKind.QuickFix, command=command)
+
     def workspace_edit(self, edits: Iterable[Edit], version: int) -> types.WorkspaceEdit:
-        own: list[types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit] = [
-            types.TextEdit(self.range(e.span), e.new_text) for e in edits if e.span.path == self.path
-        ]
-        identifier = types.OptionalVersionedTextDocumentIdentifier(uri=self.uri, version=version)
-        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, own)])
+        """Edits of this document; in a notebook of its cells, whose own versions are not known here."""
+        changes: dict[str, list[types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit]] = {}
+        for edit in edits:
+            if edit.span.path == self.path:
+                place = self.location(edit.span)
+                changes.setdefault(place.uri, []).append(types.TextEdit(place.range, edit.new_text))
+        known = version if self.cells is None else None
+        return types.WorkspaceEdit(
+            document_changes=[
+                types.TextDocumentEdit(
+                    types.OptionalVersionedTextDocumentIdentifier(uri=uri, version=known), own
+                )
+                for uri, own in changes.items()
+            ]
+        )
 
     def symbol(self, symbol: Symbol) -> types.DocumentSymbol:
         return types.DocumentSymbol(
@@ -148,12 +205,17 @@ class ToLsp:
         return types.SemanticTokens(data)
 
 
-@cache
 def _page(rule: str) -> types.CodeDescription | None:
+    uri = rule_page_uri(rule)
+    return types.CodeDescription(uri) if uri else None
+
+
+@cache
+def rule_page_uri(rule: str) -> str | None:
     """The page of a rule, in the checkout around the package or where the wheel puts it."""
     checkout = Path(tilelang_lsp.__file__).resolve().parent.parent / "docs" / "rules"
     installed = Path(sys.prefix) / "share" / "tilelang" / "rules"
     for page in (checkout / f"{rule}.md", installed / f"{rule}.md"):
         if page.is_file():
-            return types.CodeDescription(page.as_uri())
+            return page.as_uri()
     return None

@@ -52,6 +52,18 @@ class TileLangProtocol(LanguageServerProtocol):
     def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> Any:
         yield self.fm.features[types.TEXT_DOCUMENT_DID_CLOSE], (params,), None
 
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_OPEN)
+    def lsp_notebook_document__did_open(self, params: types.DidOpenNotebookDocumentParams) -> Any:
+        yield self.fm.features[types.NOTEBOOK_DOCUMENT_DID_OPEN], (params,), None
+
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    def lsp_notebook_document__did_change(self, params: types.DidChangeNotebookDocumentParams) -> Any:
+        yield self.fm.features[types.NOTEBOOK_DOCUMENT_DID_CHANGE], (params,), None
+
+    @lsp_method(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def lsp_notebook_document__did_close(self, params: types.DidCloseNotebookDocumentParams) -> Any:
+        yield self.fm.features[types.NOTEBOOK_DOCUMENT_DID_CLOSE], (params,), None
+
     @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
     async def lsp_workspace__execute_command(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, params: types.ExecuteCommandParams

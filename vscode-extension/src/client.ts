@@ -4,6 +4,7 @@
 import * as vscode from 'vscode';
 import {
   CloseAction,
+  DidChangeConfigurationNotification,
   ErrorAction,
   LanguageClient,
   State,
@@ -14,7 +15,7 @@ import {
 import type { InitializationOptions } from './protocol';
 import { hasPythonExtension, selectedInterpreter } from './python';
 import { findServer, NoServer } from './server';
-import { readSettings } from './settings';
+import { readServerSettings, readSettings } from './settings';
 
 /** After this many unexpected ends within three minutes the server stays down until it is restarted by hand. */
 const RESTARTS = 3;
@@ -57,6 +58,12 @@ export class Connection implements vscode.Disposable {
     return this.queue;
   }
 
+  /** Lets the server ask for the settings again. */
+  async tellSettings(): Promise<void> {
+    await this.running?.sendNotification(DidChangeConfigurationNotification.type, { settings: null });
+    if (this.running !== undefined) this.show(readServerSettings().target || 'running', false);
+  }
+
   async stop(): Promise<void> {
     const client = this.client;
     this.client = undefined;
@@ -84,9 +91,8 @@ export class Connection implements vscode.Disposable {
         generatedSourceChanged: true,
         runFinished: true,
         trusted,
-        target: settings.target,
         interpreter: interpreter ?? null,
-        runTimeout: settings.runTimeout,
+        ...readServerSettings(),
       };
       const client = new LanguageClient(
         'tilelang',
@@ -98,7 +104,7 @@ export class Connection implements vscode.Disposable {
       this.parts.created(client);
       client.onDidChangeState(({ newState }) => {
         if (newState !== State.Running) return;
-        this.show(settings.target, false);
+        this.show(readServerSettings().target || 'running', false);
         this.parts.running(client);
       });
       await client.start();
@@ -109,7 +115,10 @@ export class Connection implements vscode.Disposable {
 
   private clientOptions(initializationOptions: InitializationOptions): LanguageClientOptions {
     return {
-      documentSelector: [{ scheme: 'file', language: 'python' }],
+      documentSelector: [
+        { scheme: 'file', language: 'python' },
+        { notebook: '*', language: 'python' },
+      ],
       initializationOptions,
       outputChannel: this.log,
       middleware: {
@@ -117,7 +126,9 @@ export class Connection implements vscode.Disposable {
         workspace: {
           // The raw section holds settings that are the client's alone, and paths that are still to be expanded.
           configuration: ({ items }) =>
-            items.map(({ section }) => (section === 'tilelang' ? initializationOptions : null)),
+            items.map(({ section }) =>
+              section === 'tilelang' ? { ...initializationOptions, ...readServerSettings() } : null,
+            ),
         },
       },
       errorHandler: this.errorHandler(),

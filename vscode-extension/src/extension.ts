@@ -3,6 +3,7 @@
  */
 import * as vscode from 'vscode';
 import type { LanguageClient } from 'vscode-languageclient/node';
+import { CheckerOffer } from './checkerOffer';
 import { Connection } from './client';
 import { kernelToRun, previewsOfKernel } from './kernels';
 import { Previews } from './preview';
@@ -10,6 +11,7 @@ import { CancellableProgress } from './progress';
 import { PREVIEW, RUN_AND_ASSERT, type PreviewArgument } from './protocol';
 import { onInterpreterChanged } from './python';
 import { RunResults } from './runResult';
+import { showRulePage } from './rulePages';
 import { onSettingsChanged } from './settings';
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
@@ -21,6 +23,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const connection: Connection = new Connection(context.extensionPath, log, {
     middleware: {
       provideTextDocumentContent: (uri, token, next) => previews.content(uri, token, next),
+      window: { showDocument: showRulePage },
       handleWorkDoneProgress: (token, step, next) => progress.handle(token, step, () => next(token, step)),
     },
     created(client) {
@@ -39,12 +42,13 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     runs,
     previews,
     connection,
+    new CheckerOffer(context.workspaceState, log),
     command(PREVIEW, (argument?: PreviewArgument) => preview(previews, argument)),
     command('tilelang.runKernel', runKernel),
     command('tilelang.restart', restart),
     command('tilelang.showOutput', () => log.show()),
     command('tilelang.showRuns', () => runs.reveal()),
-    onSettingsChanged(restart),
+    onSettingsChanged(restart, () => void connection.tellSettings()),
     vscode.workspace.onDidGrantWorkspaceTrust(restart),
   );
   await connection.restart();

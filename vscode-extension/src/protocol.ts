@@ -21,10 +21,15 @@ export interface InitializationOptions {
   runFinished: true;
   /** Whether kernels may be run. */
   trusted: boolean;
-  /** Target that kernels are checked for, such as `cuda:sm_90`. */
-  target: string;
   /** Interpreter in which kernels run; null lets the server use its own. */
   interpreter: string | null;
+  /** Target that kernels are checked for, such as `cuda:sm_90`; empty: the project's. */
+  target: string;
+  /** Rules and families that are shown, and that are not; null: as the project says. */
+  select: string[] | null;
+  ignore: string[] | null;
+  /** Kernel -> parameter or size -> value. */
+  specialisations: Record<string, Record<string, string | number | boolean>>;
   /** Seconds. */
   runTimeout: number;
 }

@@ -3,11 +3,19 @@
  */
 import * as vscode from 'vscode';
 
+/** What decides which server is started, and with which interpreter kernels run. */
 export interface Settings {
   path: string;
   args: string[];
   interpreter: string;
+}
+
+/** What the server is told and told again; where nothing is set (`""`, null) the project's pyproject.toml decides. */
+export interface ServerSettings {
   target: string;
+  select: string[] | null;
+  ignore: string[] | null;
+  specialisations: Record<string, Record<string, string | number | boolean>>;
   runTimeout: number;
 }
 
@@ -17,16 +25,29 @@ export function readSettings(): Settings {
     path: expandFolder(section.get<string>('path', '')),
     args: section.get<string[]>('args', []),
     interpreter: expandFolder(section.get<string>('interpreter', '')),
-    target: section.get<string>('target', 'cuda:sm_90'),
+  };
+}
+
+export function readServerSettings(): ServerSettings {
+  const section = vscode.workspace.getConfiguration('tilelang');
+  return {
+    target: section.get<string>('target', ''),
+    select: section.get<string[] | null>('select', null),
+    ignore: section.get<string[] | null>('ignore', null),
+    specialisations: section.get<ServerSettings['specialisations']>('specialisations', {}),
     runTimeout: section.get<number>('runTimeout', 60),
   };
 }
 
-/** Called when a setting changed that the running server was started with; the trace level follows by itself. */
-export function onSettingsChanged(changed: () => void): vscode.Disposable {
-  const names = ['path', 'args', 'interpreter', 'target', 'runTimeout'];
+/**
+ * `restart` is called when a setting changed that the running server was started with, `tell` when one changed that it
+ * can be told; the trace level follows by itself.
+ */
+export function onSettingsChanged(restart: () => void, tell: () => void): vscode.Disposable {
   return vscode.workspace.onDidChangeConfiguration((event) => {
-    if (names.some((name) => event.affectsConfiguration(`tilelang.${name}`))) changed();
+    const changed = (names: string[]): boolean => names.some((name) => event.affectsConfiguration(`tilelang.${name}`));
+    if (changed(['path', 'args', 'interpreter'])) restart();
+    else if (changed(['target', 'select', 'ignore', 'specialisations', 'runTimeout'])) tell();
   });
 }
 

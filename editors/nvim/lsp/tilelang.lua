@@ -10,8 +10,6 @@ return {
     generatedSourceChanged = true,
     runFinished = true,
     trusted = true,
-    target = 'cuda:sm_90',
-    runTimeout = 60,
   },
   before_init = function(params)
     -- Kernels run where the user's torch is: in the environment that Neovim was started from, unless said otherwise.
