@@ -24,7 +24,7 @@ TOLERANCE = {
     torch.int32: {"rtol": 0, "atol": 0},
 }
 
-pytestmark = pytest.mark.parametrize("device", DEVICES)
+on_devices = pytest.mark.parametrize("device", DEVICES)
 
 
 def example(name: str):
@@ -35,6 +35,7 @@ def close(found: torch.Tensor, expected: torch.Tensor, **tolerance: float) -> No
     torch.testing.assert_close(found, expected, **(TOLERANCE[found.dtype] | tolerance))
 
 
+@on_devices
 @pytest.mark.parametrize("n", [1, 255, 256, 1000, 4096])
 def test_vector_add(device, n):
     module = example("vector_add")
@@ -45,6 +46,7 @@ def test_vector_add(device, n):
         close(compiled_for(module.add_lazy, device)(n, dtype=dtype)(x, y), module.ref_program(x, y))
 
 
+@on_devices
 def test_vector_add_of_any_length(device):
     module = example("dynamic_vector_add")
     kernel = compiled_for(module.add_any, device)()
@@ -53,6 +55,7 @@ def test_vector_add_of_any_length(device):
         close(kernel(a, b), module.ref_program(a, b))
 
 
+@on_devices
 @pytest.mark.parametrize("shape", [(64, 256), (33, 129), (1, 1)])
 @pytest.mark.parametrize("dtype", [F16, BF16, F32])
 def test_elementwise_2d(device, shape, dtype):
@@ -62,6 +65,7 @@ def test_elementwise_2d(device, shape, dtype):
     close(found, module.ref_program(a, b))
 
 
+@on_devices
 @pytest.mark.parametrize("shape", [(8, 1024), (5, 700), (1, 3)])
 @pytest.mark.parametrize("dtype", [F32, F16])
 def test_softmax(device, shape, dtype):
@@ -71,6 +75,7 @@ def test_softmax(device, shape, dtype):
     close(found, module.ref_program(x), atol=1e-6 if dtype is F32 else 1e-3)
 
 
+@on_devices
 @pytest.mark.parametrize("shape", [(8, 1024), (5, 700), (1, 3)])
 @pytest.mark.parametrize("dtype", [F16, BF16, F32])
 def test_rms_norm(device, shape, dtype):
@@ -83,6 +88,7 @@ def test_rms_norm(device, shape, dtype):
 SIZES = [(128, 256, 64), (100, 136, 72), (1, 8, 200)]
 
 
+@on_devices
 @pytest.mark.parametrize("transpose_b", [False, True], ids=["kn", "nk"])
 @pytest.mark.parametrize(
     ("dtype", "accum", "out"),
@@ -113,6 +119,7 @@ def test_gemm(device, size, dtype, accum, out, transpose_b):
     close(kernel(a, b), module.ref_program(a, b if transpose_b else b.t()).to(out), **tolerance)
 
 
+@on_devices
 @pytest.mark.parametrize("size", [(256, 256, 96), (100, 136, 72), (1, 8, 200)], ids=str)
 def test_quickstart(device, size):
     module = example("quickstart")
@@ -121,6 +128,7 @@ def test_quickstart(device, size):
     close(compiled_for(module.matmul_relu, device)(a, b), module.ref_program(a, b))
 
 
+@on_devices
 @pytest.mark.parametrize(("n", "k"), [(128, 64), (136, 72)])
 def test_gemm_of_any_number_of_rows(device, n, k):
     module = example("gemm_dynamic_m")
@@ -133,9 +141,8 @@ def test_gemm_of_any_number_of_rows(device, n, k):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_runs_as_a_script(device, name, tmp_path):
-    if device == "cuda":
-        pytest.skip("the script chooses its device by itself")
+def test_an_example_runs_as_a_script(name):
+    """On the GPU where there is one: the script chooses its device by itself."""
     done = subprocess.run(
         [sys.executable, ROOT / "examples" / f"{name}.py"], capture_output=True, text=True, cwd=ROOT
     )
@@ -143,7 +150,7 @@ def test_an_example_runs_as_a_script(device, name, tmp_path):
     assert "correct" in done.stdout
 
 
-def test_every_example_is_tested(device):
+def test_every_example_is_tested():
     tested = Path(__file__).read_text()
     assert EXAMPLES
     for name in EXAMPLES:

@@ -13,10 +13,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    # `A: T.Tensor((M, K), T.float16)` inside a kernel is no type expression to a checker, and no decorator
-    # of our own can tell it to leave the body alone; this one does.
-    from typing import no_type_check as jit
-
     from tilelang import autotuner, language, layout, math, profiler, testing, utils
     from tilelang.autotuner import autotune
     from tilelang.jit import (
@@ -26,6 +22,7 @@ if TYPE_CHECKING:
         disable_cache,
         enable_cache,
         is_cache_enabled,
+        jit,
         load,
         lower,
         par_compile,

@@ -19,6 +19,7 @@ from tilelang.diagnostics.rules.python import (
     STEP_LIMIT,
 )
 from tilelang.diagnostics.span import Span
+from tilelang.frontend.annotations import evaluated_annotation, native_annotation
 from tilelang.frontend.functions import new_scope
 from tilelang.frontend.model import NO_VALUE, Function, PrimFunction, TensorType
 from tilelang.frontend.native_functions import NATIVE_ANNOTATIONS
@@ -165,13 +166,13 @@ def _signature_annotations(run: Run, function: Function, *, only_tensors: bool) 
     for parameter in _parameters(function.node.args):
         if parameter.annotation is None:
             continue
-        made = native.get(parameter.arg)
+        made = native_annotation(native.get(parameter.arg))
         if isinstance(made, Tensor | StridedTensor):
             annotation = native_tensor(run, made, run.span(parameter.annotation))
         else:
             run.scope = function.closure
             try:
-                annotation = run.eval(parameter.annotation)
+                annotation = evaluated_annotation(run, parameter.annotation)
             finally:
                 run.scope = own
         at = run.span(parameter)

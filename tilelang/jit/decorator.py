@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, ParamSpec, Protocol, overload
 
 from tilelang.jit.functions import JITFunction, compile_kernel
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions
+from tilelang.language.values import Tile
 
 _log = logging.getLogger(__name__)
 
@@ -17,6 +18,37 @@ _log = logging.getLogger(__name__)
 _BACKENDS = frozenset({"auto", "tvm_ffi", "nvrtc", "cython", "torch"})
 
 
+P = ParamSpec("P")
+Outputs = Tile | tuple[Tile, ...] | None  # what the body of an eager kernel returns; a call returns tensors
+PrimFunction = Callable[..., Any]  # what a factory of lazy kernels returns; a call returns the kernel
+
+
+class Jit(Protocol):
+    """`tilelang.jit(...)` with options, still to be applied to a function."""
+
+    @overload
+    def __call__(self, func: Callable[P, Outputs], /) -> JITFunction[P, Any]: ...
+    @overload
+    def __call__(self, func: Callable[P, PrimFunction], /) -> JITFunction[P, JITKernel]: ...
+
+
+@overload
+def jit(func: Callable[P, Outputs], /) -> JITFunction[P, Any]: ...
+@overload
+def jit(func: Callable[P, PrimFunction], /) -> JITFunction[P, JITKernel]: ...
+@overload
+def jit(
+    func: None = None,
+    *,
+    out_idx: int | Sequence[int] | None = None,
+    target: Any = None,
+    target_host: Any = None,
+    execution_backend: str | None = None,
+    verbose: bool | None = None,
+    pass_configs: Mapping[Any, Any] | None = None,
+    debug_root_path: str | None = None,
+    compile_flags: str | Sequence[str] | None = None,
+) -> Jit: ...
 def jit(
     func: Callable[..., Any] | None = None,
     *,

@@ -9,7 +9,7 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from tvm import tirx as X
 
@@ -34,12 +34,18 @@ from tilelang.runtime.tensors import is_torch, view
 _log = logging.getLogger(__name__)
 
 
-class JITFunction:
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class JITFunction(Generic[P, R]):
     """A kernel function under `@tilelang.jit`.
 
     Eager (the body launches with `T.Kernel`): called with tensors it compiles for their sizes and the values
     of its other parameters, runs, and returns the `T.empty` outputs. Lazy (it returns a `@T.prim_func`):
     called with values it returns a kernel. What was compiled is remembered by these values.
+
+    To type checkers P are the parameters of the function and R is what a call returns.
     """
 
     def __init__(self, function: Callable[..., Any], options: CompileOptions) -> None:
@@ -56,12 +62,13 @@ class JITFunction:
         """`eager` or `lazy`."""
         return self._how().name
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Eager: run on tensors. Lazy: the kernel for these values.
 
         Raises KernelError with every problem found.
         """
-        return self._how().call(args, kwargs)
+        result: Any = self._how().call(args, kwargs)
+        return result
 
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
         """The kernel without running it: sizes (`M=1024`) and parameters by name, tensors where sizes come

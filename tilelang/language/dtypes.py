@@ -87,31 +87,41 @@ _IN_TORCH = {"int4": "int8", "uint4": "uint8", "float4_e2m1fn": "float4_e2m1fn_x
 # Read inside kernels and at module level alike: strings, T dtypes, torch and numpy dtypes.
 DTypeLike = Any
 
-bool_ = DType("bool")
-int4 = DType("int4")
-uint4 = DType("uint4")
-int8 = DType("int8")
-int16 = DType("int16")
-int32 = DType("int32")
-int64 = DType("int64")
-uint8 = DType("uint8")
-uint16 = DType("uint16")
-uint32 = DType("uint32")
-uint64 = DType("uint64")
-float16 = DType("float16")
-bfloat16 = DType("bfloat16")
-float32 = DType("float32")
-float64 = DType("float64")
-float8_e3m4 = DType("float8_e3m4")
-float8_e4m3b11fnuz = DType("float8_e4m3b11fnuz")
-float8_e4m3fn = DType("float8_e4m3fn")
-float8_e4m3fnuz = DType("float8_e4m3fnuz")
-float8_e5m2 = DType("float8_e5m2")
-float8_e5m2fnuz = DType("float8_e5m2fnuz")
-float8_e8m0fnu = DType("float8_e8m0fnu")
-float6_e2m3fn = DType("float6_e2m3fn")
-float6_e3m2fn = DType("float6_e3m2fn")
-float4_e2m1fn = DType("float4_e2m1fn")
+
+def _declared(name: str) -> Any:
+    """A dtype of the language.
+
+    To type checkers it is anything: from `dtype=T.float16` they would conclude that a kernel takes no other
+    kind of dtype, and report `torch.float16` and `"float16"` at its calls.
+    """
+    return DType(name)
+
+
+bool_ = _declared("bool")
+int4 = _declared("int4")
+uint4 = _declared("uint4")
+int8 = _declared("int8")
+int16 = _declared("int16")
+int32 = _declared("int32")
+int64 = _declared("int64")
+uint8 = _declared("uint8")
+uint16 = _declared("uint16")
+uint32 = _declared("uint32")
+uint64 = _declared("uint64")
+float16 = _declared("float16")
+bfloat16 = _declared("bfloat16")
+float32 = _declared("float32")
+float64 = _declared("float64")
+float8_e3m4 = _declared("float8_e3m4")
+float8_e4m3b11fnuz = _declared("float8_e4m3b11fnuz")
+float8_e4m3fn = _declared("float8_e4m3fn")
+float8_e4m3fnuz = _declared("float8_e4m3fnuz")
+float8_e5m2 = _declared("float8_e5m2")
+float8_e5m2fnuz = _declared("float8_e5m2fnuz")
+float8_e8m0fnu = _declared("float8_e8m0fnu")
+float6_e2m3fn = _declared("float6_e2m3fn")
+float6_e3m2fn = _declared("float6_e3m2fn")
+float4_e2m1fn = _declared("float4_e2m1fn")
 
 # Other names of the same dtypes. TF32 is a way to multiply float32 tiles; memory holds float32.
 half = float16

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 Backend = Literal["auto", "event", "cudagraph", "cupti", "wall"]
 ReturnMode = Literal["mean", "median", "min", "max"]
@@ -15,6 +15,52 @@ ReturnMode = Literal["mean", "median", "min", "max"]
 _TRIALS = 5  # runs that estimate how many make up the asked time
 
 
+@overload
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: float = 25,
+    rep: float = 100,
+    _n_warmup: int = 0,
+    _n_repeat: int = 0,
+    quantiles: None = None,
+    fast_flush: bool = True,
+    backend: Backend = "auto",
+    return_mode: ReturnMode = "mean",
+    device: Any = None,
+    cache_size: int = 256,
+    early_stop_baseline: float | None = None,
+) -> float: ...
+@overload
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: float = 25,
+    rep: float = 100,
+    _n_warmup: int = 0,
+    _n_repeat: int = 0,
+    *,
+    quantiles: Sequence[float],
+    fast_flush: bool = True,
+    backend: Backend = "auto",
+    return_mode: ReturnMode = "mean",
+    device: Any = None,
+    cache_size: int = 256,
+    early_stop_baseline: float | None = None,
+) -> list[float]: ...
+@overload
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: float = 25,
+    rep: float = 100,
+    _n_warmup: int = 0,
+    _n_repeat: int = 0,
+    quantiles: Sequence[float] | None = None,
+    fast_flush: bool = True,
+    backend: Backend = "auto",
+    return_mode: ReturnMode = "mean",
+    device: Any = None,
+    cache_size: int = 256,
+    early_stop_baseline: float | None = None,
+) -> float | list[float]: ...
 def do_bench(
     fn: Callable[[], Any],
     warmup: float = 25,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 from tilelang.profiler.bench import Backend, ReturnMode, do_bench
 from tilelang.profiler.supply import TensorSupplyType, inputs_for
@@ -39,6 +39,39 @@ class Profiler:
         """One call of the kernel (or of `func`) on fresh inputs."""
         return (func or self.kernel)(*self.inputs())
 
+    @overload
+    def do_bench(
+        self,
+        func: Callable[..., Any] | None = None,
+        warmup: float = 25,
+        rep: float = 100,
+        n_warmup: int = 0,
+        n_repeat: int = 0,
+        input_tensors: Sequence[Any] | None = None,
+        backend: Backend = "auto",
+        quantiles: None = None,
+        return_mode: ReturnMode = "mean",
+        dynamic_symbolic_constraints: Mapping[str, int] | None = None,
+        device: Any = None,
+        early_stop_baseline: float | None = None,
+    ) -> float: ...
+    @overload
+    def do_bench(
+        self,
+        func: Callable[..., Any] | None = None,
+        warmup: float = 25,
+        rep: float = 100,
+        n_warmup: int = 0,
+        n_repeat: int = 0,
+        input_tensors: Sequence[Any] | None = None,
+        backend: Backend = "auto",
+        *,
+        quantiles: Sequence[float],
+        return_mode: ReturnMode = "mean",
+        dynamic_symbolic_constraints: Mapping[str, int] | None = None,
+        device: Any = None,
+        early_stop_baseline: float | None = None,
+    ) -> list[float]: ...
     def do_bench(
         self,
         func: Callable[..., Any] | None = None,
