@@ -14,6 +14,7 @@ from tilelang.diagnostics.rules.python import (
     UNKNOWN_NAME,
     UNSUPPORTED_PYTHON,
 )
+from tilelang.frontend.annotations import evaluated_annotation
 from tilelang.frontend.debug_calls import device_assert
 from tilelang.frontend.decorators import decorated
 from tilelang.frontend.discovery import resolve
@@ -152,7 +153,7 @@ def annotated_assignment(run: Run, node: ast.AnnAssign) -> Flow | None:
     )
     if in_signature:
         assert isinstance(target, ast.Name)
-        annotation = run.eval(node.annotation)
+        annotation = evaluated_annotation(run, node.annotation)
         if annotation is ptr:
             annotation = pointer_type("uint8", run.span(node))
         if isinstance(annotation, TensorType) or (
