@@ -272,6 +272,38 @@ def test_the_whole_scene(window: Session, quickstart: str, tmp_path: Path) -> No
     window.drive("aside")
 
 
+def test_the_settings_of_type_checkers_are_offered_once(
+    window: Session, quickstart: str, workspace: Path
+) -> None:
+    """When another extension reports a kernel's annotation, and not for reports of anything else."""
+    line = line_of(quickstart, "A: T.Tensor((M, K), T.float16)")
+    other = {
+        "path": quickstart,
+        "line": line,
+        "source": "Pylance",
+        "code": "reportMissingImports",
+        "message": "m",
+    }
+    window.ask("report", **other)
+    report = other | {
+        "code": "reportInvalidTypeForm",
+        "message": "Call expression not allowed in type expression",
+    }
+    window.ask("report", **report)
+    window.drive("wait", selector=MESSAGE, text="reportInvalidTypeForm and reportRedeclaration")
+    assert len(window.drive("texts", selector=MESSAGE)) == 1
+    window.drive("click", selector=".notification-list-item a.monaco-button", text="Add settings")
+    section = {"section": "python.analysis", "name": "diagnosticSeverityOverrides"}
+    written = window.until("the settings", lambda: window.ask("setting", **section))
+    assert written == {"reportInvalidTypeForm": "none", "reportRedeclaration": "none"}
+    # The next report is not asked about: the answer is remembered.
+    window.ask("report", **other)
+    window.ask("report", **report)
+    window.until("the errors of the editor", lambda: window.ask("diagnostics", path=quickstart))
+    assert not window.drive("texts", selector=MESSAGE)
+    (workspace / ".vscode" / "settings.json").unlink(missing_ok=True)
+
+
 def is_running(window: Session) -> bool:
     return any("Running" in text for text in window.drive("texts", selector=MESSAGE))
 

@@ -14,6 +14,8 @@ const span = (range) => [range.start.line, range.start.character, range.end.line
 const plain = (value) => (typeof value === 'string' ? value : value.value);
 const editorOf = (path) => vscode.window.visibleTextEditors.find((one) => one.document.uri.fsPath === path);
 
+const others = vscode.languages.createDiagnosticCollection('others');
+
 const methods = {
   trusted: async () => vscode.workspace.isTrusted,
 
@@ -41,6 +43,16 @@ const methods = {
       code: typeof one.code === 'object' ? one.code.value : one.code,
       range: span(one.range),
     })),
+
+  /** A diagnostic as another extension makes it. */
+  async report({ path, line, source, code, message }) {
+    const found = new vscode.Diagnostic(new vscode.Range(line, 4, line, 5), message, vscode.DiagnosticSeverity.Warning);
+    found.source = source;
+    found.code = code;
+    others.set(vscode.Uri.file(path), [found]);
+  },
+
+  setting: async ({ section, name }) => vscode.workspace.getConfiguration(section).inspect(name)?.workspaceValue ?? null,
 
   hover: async ({ path, line, character }) => {
     const hovers = await provide('Hover', path, new vscode.Position(line, character));
