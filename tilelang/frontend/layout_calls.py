@@ -11,6 +11,7 @@ import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.diagnostics.rules.layout import LAYOUT_NOT_INJECTIVE
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Bound
@@ -21,6 +22,7 @@ from tilelang.frontend.tensors import read_shape
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 from tilelang.layout.annotated import LAYOUTS, Annotation, annotations_text
 from tilelang.layout.formula import formula_text
+from tilelang.ops.operands import declared
 
 _SWIZZLES = {
     "make_swizzled_layout": 0,
@@ -276,6 +278,10 @@ def _annotate(run: Run, call: Bound) -> None:
         if wrong:
             run.report(BAD_ARGUMENTS, span, callee=call.callee, what=wrong)
             continue
+        clash = _clash(value.annotation)
+        if clash is not None:
+            run.report(LAYOUT_NOT_INJECTIVE, span, related=declared(buffer), buffer=buffer.name, **clash)
+            continue
         found[buffer.name] = value.annotation
     run.layouts = found
     run.attrs[LAYOUTS] = annotations_text(found)
@@ -309,35 +315,34 @@ def _misfit(buffer: Buffer, value: Any) -> str:
             f"`{buffer.name}` is ({', '.join(map(show, buffer.shape))}), "
             f"its layout is for ({', '.join(map(str, made.shape))})"
         )
-    return _clash(buffer, made)
+    if made.kind == "fragment" and _is_known(made) and int(made.threads.min()) < 0:
+        return f"the layout of `{buffer.name}` gives a negative thread"
+    return ""
 
 
-def _clash(buffer: Buffer, made: Annotation) -> str:
-    """Two elements at one place."""
-    if made.kind not in ("formula", "fragment") or not all(isinstance(n, int) for n in made.shape):
-        return ""
+def _is_known(made: Annotation) -> bool:
+    return all(isinstance(n, int) for n in made.shape)
+
+
+def _clash(made: Annotation) -> dict[str, Any] | None:
+    """Two elements at one place, as the fields of layout-not-injective; None if there are none."""
+    if made.kind not in ("formula", "fragment") or not _is_known(made):
+        return None
     places = made.places
     if made.kind == "fragment":
         places = made.threads * (int(places.max()) + 1) + places
-        if int(made.threads.min()) < 0:
-            return f"the layout of `{buffer.name}` gives a negative thread"
     flat = places.ravel()
     order = np.argsort(flat, kind="stable")
     same = np.nonzero(flat[order][1:] == flat[order][:-1])[0]
     if not len(same):
-        return ""
+        return None
     first, second = (
         tuple(int(x) for x in np.unravel_index(order[k], places.shape)[: len(made.shape)])
         for k in (same[0], same[0] + 1)
     )
-    where = (
-        f"place {int(flat[order[same[0]]])}"
-        if made.kind == "formula"
-        else f"register {int(made.places.ravel()[order[same[0]]])} of thread "
-        f"{int(made.threads.ravel()[order[same[0]]])}"
-    )
+    place = f"place {int(flat[order[same[0]]])}"
+    if made.kind == "fragment":
+        register = int(made.places.ravel()[order[same[0]]])
+        place = f"register {register} of thread {int(made.threads.ravel()[order[same[0]]])}"
     count = math.prod(int(n) for n in made.shape)
-    return (
-        f"the layout of `{buffer.name}` puts {first} and {second} at one {where}; each of its {count} "
-        "elements needs a place of its own"
-    )
+    return {"first": first, "second": second, "place": place, "count": count}

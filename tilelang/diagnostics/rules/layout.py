@@ -90,6 +90,15 @@ FRAGMENT_VIEW = replace(
     "copy it into a shared tile (T.alloc_shared, T.copy) and reshape that",
 )
 
+LAYOUT_NOT_INJECTIVE = Rule(
+    "layout-not-injective",
+    "layout",
+    Severity.ERROR,
+    "An annotated layout gives each element a place of its own.",
+    "the layout of {buffer} puts {first} and {second} at one {place}; each of its {count} elements needs a "
+    "place of its own",
+)
+
 REDUCER_UPDATE = Rule(
     "reducer-update",
     "layout",
