@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilelang.analysis.subject import Subject
+from tilelang.arch.features import PACKED_DTYPES
 from tilelang.arch.tables import features
 from tilelang.diagnostics.problem import Problem
-from tilelang.diagnostics.rules.dtype import MISSING_DTYPE, MISSING_DTYPE_VALUE
+from tilelang.diagnostics.rules.dtype import MISSING_DTYPE, MISSING_DTYPE_PACKED, MISSING_DTYPE_VALUE
 from tilelang.ir.spans import from_tvm
 from tilelang.ir.tile_program import Bind, Evaluate, If, Store, walk
 from tilelang.ir.values import dtype_of
@@ -27,7 +28,8 @@ def check(subject: Subject) -> Iterator[Problem]:
     for buffer in subject.program.buffers:
         dtype = dtype_name(buffer)
         if dtype in lacks:
-            yield MISSING_DTYPE.at(buffer.span, buffer=buffer.name, dtype=dtype, target=subject.target)
+            rule = MISSING_DTYPE_PACKED if dtype in PACKED_DTYPES else MISSING_DTYPE
+            yield rule.at(buffer.span, buffer=buffer.name, dtype=dtype, target=subject.target)
     for node in walk(subject.program.body):
         match node:
             case Store() | Bind() | Evaluate():

@@ -40,6 +40,7 @@ class ConstSource:
     parameter: str
     where: Literal["shape", "strides"]
     axis: int
+    dtype: str = ""  # of the argument as declared: of some dtypes two elements share a byte
 
 
 class LiveEnvironment:
@@ -175,7 +176,7 @@ def _places(program: TileProgram, var: ir.Var) -> Any:
         for where, entries in (("shape", param.buffer.shape), ("strides", param.buffer.strides or ())):
             for axis, entry in enumerate(entries):
                 if isinstance(entry, ir.Var) and entry.same_as(var):
-                    yield param.name, where, axis
+                    yield param.name, where, axis, str(param.buffer.dtype)
 
 
 def _specialisation(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -29,7 +29,7 @@ from tilelang.jit.options import CompileOptions, default_target_stamp
 from tilelang.language.functions import PrimFunc
 from tilelang.language.surroundings import keep_surroundings
 from tilelang.language.values import OutsideKernelError
-from tilelang.runtime.tensors import is_torch, view
+from tilelang.runtime.tensors import is_torch, unpacked, view
 
 _log = logging.getLogger(__name__)
 
@@ -248,6 +248,7 @@ class _Eager:
                     f"{self._function.__name__} needs a value for the size {source.name}: pass "
                     f"{source.name}=..., or the tensor {source.parameter}, whose {source.where} {verb} it"
                 )
+            tensor = unpacked(tensor, source.dtype)
             entries = getattr(tensor, source.where)
             if source.axis >= len(entries):
                 raise ValueError(

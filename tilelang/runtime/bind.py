@@ -16,7 +16,7 @@ from typing import Any
 
 from tilelang.runtime.plan import LaunchPlan, ScalarParam, TensorParam
 from tilelang.runtime.sizes import Size, compile_size
-from tilelang.runtime.tensors import TensorView, same_dtype, view
+from tilelang.runtime.tensors import TensorView, same_dtype, unpacked, view
 
 _DEVICE_OF_KIND = {
     "cuda": "cuda",
@@ -131,6 +131,7 @@ class Binder:
         found = view(arg)
         if found is None:
             raise ArgumentError(f"{param.name} must be a tensor of {param.dtype}, got {type(arg).__name__}")
+        found = unpacked(found, param.dtype)
         if not same_dtype(found.dtype, param.dtype):
             raise ArgumentError(f"{param.name} has dtype {found.dtype}, expected {param.dtype}")
         if len(found.shape) != len(param.shape):

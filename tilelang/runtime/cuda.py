@@ -70,9 +70,7 @@ class CudaFunction:
     def _call(self, x: int, y: int, z: int, device: int, pointers: Any) -> int:
         tx, ty, tz = self._threads
         stream = self._stream(device)
-        return self._launch(
-            self._kernel, x, y, z, tx, ty, tz, self._shared, stream, pointers, None
-        )
+        return self._launch(self._kernel, x, y, z, tx, ty, tz, self._shared, stream, pointers, None)
 
     def _prepare(self, device: int) -> None:
         if self._shared > _STATIC_SHARED:

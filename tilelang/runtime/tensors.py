@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,15 @@ _TOLERATED = (
 )
 
 
+# Dtypes of which two elements share a byte, and what torch and numpy hold them as: half as many bytes in the
+# last dimension.
+PACKED = {
+    "int4": ("int8", "uint8"),
+    "uint4": ("uint8", "int8"),
+    "float4_e2m1fn": ("float4_e2m1fn_x2", "uint8", "int8"),
+}
+
+
 @dataclass(frozen=True)
 class TensorView:
     """An argument as checks see it; strides in elements, `device` as torch writes it (`cpu`, `cuda:0`)."""
@@ -27,6 +36,17 @@ class TensorView:
     strides: tuple[int, ...]
     device: str
     pointer: int
+
+
+def unpacked(found: TensorView, expected: str) -> TensorView:
+    """`found` counted in elements of a dtype that shares bytes, if it holds such; itself otherwise."""
+    if found.dtype not in PACKED.get(expected, ()) or not found.shape:
+        return found
+    *outer, last = found.shape
+    *strides, step = found.strides
+    shape = (*outer, 2 * last)
+    # Elements lie side by side only where bytes do.
+    return replace(found, dtype=expected, shape=shape, strides=(*(2 * s for s in strides), step))
 
 
 def is_torch(value: Any) -> bool:
@@ -68,8 +88,10 @@ def torch_dtype(name: str) -> Any:
 
 def maker(dtype: str, shape: tuple[int, ...], device: str, like: Any) -> Callable[[], Any]:
     """What makes fresh output tensors: numpy arrays if the inputs are (`like`), torch tensors otherwise."""
+    if dtype in PACKED:
+        dtype, shape = PACKED[dtype][0], (*shape[:-1], -(-shape[-1] // 2))
     if isinstance(like, np.ndarray):
-        return functools.partial(np.empty, shape, _numpy_dtype(dtype))
+        return functools.partial(np.empty, shape, _numpy_dtype(dtype.removesuffix("_x2")))
     import torch
 
     return functools.partial(torch.empty, shape, dtype=torch_dtype(dtype), device=torch.device(device))

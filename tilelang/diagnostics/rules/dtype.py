@@ -87,4 +87,9 @@ MISSING_DTYPE = Rule(
     "The target must have the dtypes that a kernel computes with.",
     "{buffer} is {dtype}, which {target} does not have: use another dtype, or compile for another target",
 )
+MISSING_DTYPE_PACKED = replace(
+    MISSING_DTYPE,
+    message="{buffer} is {dtype}, which this compiler does not store on {target} yet: declare uint8 with two "
+    "elements in a byte, and take them apart with shifts and masks",
+)
 MISSING_DTYPE_VALUE = replace(MISSING_DTYPE, message="this converts to {dtype}, which {target} does not have")

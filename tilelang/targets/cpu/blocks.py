@@ -448,7 +448,8 @@ def _base(data: Any) -> ir.Var:
 def _poison(buffer: ir.Var, span: Any) -> Any:
     """Fill an allocation with what no kernel may read."""
     dtype = str(buffer.dtype)
-    value = (
-        X.const(float("nan"), dtype) if "float" in dtype else X.const(1 if dtype == "bool" else 0x5B, dtype)
-    )
+    if "float" in dtype:
+        value = X.const(float("nan"), dtype)
+    else:
+        value = X.const({"bool": 1, "int4": 5, "uint4": 11}.get(dtype, 0x5B), dtype)
     return parallel(list(buffer.shape), lambda v: X.BufferStore(buffer, value, v, span), span)
