@@ -19,7 +19,7 @@ _LARGEST_HALF = 65504.0
 def unfit_constant(value: Any, buffer: Buffer) -> tuple[Rule, dict[str, Any]] | None:
     """The rule and the fields of the message for a constant stored in `buffer`; None if it fits, or is none.
 
-    -1 in an unsigned integer is the usual way to write all ones, and fits.
+    All ones fit, in either way to write them: -1 in an unsigned integer, 0xFFFFFFFF in an int32.
     """
     number = _number(value)
     info = DTYPES.get(str(buffer.dtype))
@@ -34,7 +34,8 @@ def unfit_constant(value: Any, buffer: Buffer) -> tuple[Rule, dict[str, Any]] | 
         if number != int(number):
             return CONSTANT_FRACTION, {**fields, "becomes": int(number)}
         number = int(number)
-    if low <= number <= high or (number == -1 and info.kind == "uint"):
+    all_ones = -1 if info.kind == "uint" else (1 << info.bits) - 1
+    if low <= number <= high or number == all_ones:
         return None
     wrapped = f", so it becomes {(number - low) % (1 << info.bits) + low}" if isinstance(number, int) else ""
     return CONSTANT_RANGE, {**fields, "low": low, "high": high, "becomes": wrapped}
