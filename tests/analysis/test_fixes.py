@@ -140,6 +140,7 @@ def k(A, B, C):
             "T.copy(B[0:128, bx * 32 : (bx + 2) * 32], t)",
             "T.copy(B[0:128, bx * 32:bx * 32 + 32], t)",
         ),
+        ("T.copy(B[0:128, bx << 5 : 64 + (bx << 5)], t)", "T.copy(B[0:128, bx << 5:(bx << 5) + 32], t)"),
         ("T.copy(A[0, 0:64, 0:32], t)", "T.copy(A[0, 0:64, 0:32], t[0:64, 0:32])"),
         ("T.reduce_sum(f, r)", "T.reduce_sum(f, r, dim=0)"),
         ("T.reduce_max(f, r, 1, clear=False)", "T.reduce_max(f, r, 0, clear=False)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 
 from tilelang.ir.values import Index, Region, Unknown, Value, as_int, show
@@ -72,4 +73,15 @@ def _extent_text(extent: Value) -> str | None:
 def _sum(start: str, length: str) -> str:
     if start.isdigit() and length.isdigit():
         return str(int(start) + int(length))
-    return f"{start} + {length}"
+    return f"{start if _binds_tighter(start) else f'({start})'} + {length}"
+
+
+def _binds_tighter(text: str) -> bool:
+    """Whether `text + n` adds n to all of it: `bx << 6` needs brackets."""
+    try:
+        node = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return False
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.FloorDiv | ast.Mod | ast.Pow)
+    return isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Constant)
