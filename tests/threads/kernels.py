@@ -626,3 +626,37 @@ def barriers_by_hand(A):
         T.mbarrier_wait_parity(single, 0)
         T.pdl_trigger()
     return B
+
+
+@tilelang.jit
+def allreduce(A, x):
+    """The older reduction over threads: along x, along y, along both."""
+    A: T.Tensor((8, 64), "float32")
+    x: T.Tensor((64,), "float32")
+    y = T.empty((8,), "float32")
+    z = T.empty((2,), "float32")
+    with T.Kernel(1, threads=(16, 8)):
+        tk = T.get_thread_binding(0)
+        tn = T.get_thread_binding(1)
+        acc = T.alloc_local((1,), "float32")
+        out = T.alloc_local((1,), "float32")
+        T.clear(acc)
+        for k in T.serial(4):
+            acc[0] += A[tn, k * 16 + tk] * x[k * 16 + tk]
+        with T.attr(
+            T.comm_reducer(lambda p, q: p + q, [T.Cast("float32", 0)]),
+            "reduce_scope",
+            T.reinterpret(T.uint64(0), dtype="handle"),
+        ):
+            T.evaluate(T.tvm_thread_allreduce(T.uint32(1), acc[0], True, out[0], tk, dtype="handle"))
+        if tk == 0:
+            y[tn] = out[0]
+        with T.attr(T.comm_reducer(lambda p, q: T.max(p, q), [T.Cast("float32", 0)]), "reduce_scope", 0):
+            T.tvm_thread_allreduce(T.uint32(1), out[0], True, acc[0], tn, dtype="handle")
+        if tk == 3 and tn == 5:
+            z[0] = acc[0]
+        with T.attr(T.comm_reducer(lambda p, q: p + q, [T.Cast("float32", 0)]), "reduce_scope", 0):
+            T.tvm_thread_allreduce(T.uint32(1), out[0], True, acc[0], tk, tn, dtype="handle")
+        if tk == 3 and tn == 5:
+            z[1] = acc[0]
+    return y, z

@@ -208,6 +208,11 @@ CASES = [
         lambda a: a.flip(1),
         lacking=("cpu", "metal", "hip", "sm_80"),
     ),
+    Case(
+        "allreduce",
+        (random(8, 64), random(64)),
+        lambda a, x: (a @ x, torch.stack([(a @ x).max(), (a @ x).sum() * 16])),
+    ),
     Case("warp_groups", (random(2, 300),), lambda a: torch.stack([a[1] + 1, a[0] * 2])),
     Case("grid_steps", (random(8, 64),), _grid_steps, lacking=("metal", "hip", "emulator")),
     Case(
