@@ -25,7 +25,13 @@ def arbitrary_data(subject: Subject) -> frozenset[ir.Var]:
     return frozenset(b.var for b in subject.program.buffers if b.known and b.storage in found)
 
 
-_INPUTS = {"copy": ("src", "dst"), "gemm": ("A", "C"), "reduce": ("buffer", "out")}
+_INPUTS = {
+    "copy": ("src", "dst"),
+    "gemm": ("A", "C"),
+    "reduce": ("buffer", "out"),
+    "scan": ("src", "dst"),
+    "transpose": ("src", "dst"),
+}
 
 
 def _flows(subject: Subject) -> list[tuple[Buffer, Buffer]]:

@@ -23,7 +23,7 @@ from tvm import ir  # isort: skip
 Dependence = frozenset[object]  # block variables, and UNKNOWN
 UNKNOWN = "unknown"
 _NOTHING: Dependence = frozenset()
-_FOLLOWED = frozenset({"copy", "fill", "gemm", "reduce"})
+_FOLLOWED = frozenset({"copy", "fill", "gemm", "reduce", "scan", "transpose", "im2col"})
 _MOST_ROUNDS = 8
 
 

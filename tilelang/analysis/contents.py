@@ -29,7 +29,7 @@ from tilelang.ir.tile_program import (
     OpRecord,
     Store,
 )
-from tilelang.ir.values import Buffer, Unknown, Value, as_int
+from tilelang.ir.values import Buffer, Region, Unknown, Value, as_int
 from tilelang.ops.registry import TILE_OPS
 
 from tvm import ir  # isort: skip
@@ -144,6 +144,10 @@ class _Collector:
         for access in self._subject.accesses(record):
             for start in access.region.starts:
                 self._values([start], record.span, record.context)
+        for operand in record.operands.values():
+            given = operand.value if isinstance(operand.value, tuple) else (operand.value,)
+            scalars: list[object] = [v for v in given if not isinstance(v, Region)]
+            self._values(scalars, record.span, record.context)
         # Operands are read before the result is written.
         for access in sorted(self._subject.accesses(record), key=lambda a: a.mode != "read"):
             region = access.region

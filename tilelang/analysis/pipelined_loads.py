@@ -161,7 +161,7 @@ def _touched(
                     if access.mode != "read":
                         writes.add(access.region.buffer.storage)
                 for operand in part.record.operands.values():
-                    value(operand.value)
+                    value(*(operand.value if isinstance(operand.value, tuple) else (operand.value,)))
             case Store():
                 value(part.value, *part.indices)
                 writes.add(part.buffer.storage)
