@@ -28,6 +28,7 @@ from tilelang.frontend.operators import (
     power,
     unary,
 )
+from tilelang.frontend.random_numbers import random_call
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
 from tilelang.ir.tile_program import Guard
@@ -87,6 +88,8 @@ def evaluate(run: Run, op: str, call: Bound) -> Any:
     """The value of a scalar function `op` on bound arguments."""
     if op in ("infinity", "max_value", "min_value"):
         return _limit(run, op, call)
+    if op.startswith("rng_"):
+        return random_call(run, op, call)
     if is_machine_math(op):
         return machine_math(run, op, call)
     if op == "Cast":

@@ -241,6 +241,11 @@ from tilelang.language.math import (
     truncdiv,
     truncmod,
 )
+from tilelang.language.random_numbers import (
+    rng_init,
+    rng_rand,
+    rng_rand_float,
+)
 from tilelang.language.reduce import (
     all_of,
     alloc_reducer,
@@ -823,6 +828,9 @@ __all__ = [
     "reducer_update",
     "reinterpret",
     "reshape",
+    "rng_init",
+    "rng_rand",
+    "rng_rand_float",
     "round",
     "rsqrt",
     "serial",

@@ -142,6 +142,7 @@ _EXPRESSIONS = _entries(
     "asinh acosh atanh hypot copysign ldexp nextafter fabs popcount clz align_up likely __ldg "
     "__exp __exp10 __log __log2 __log10 __sin __cos __tan fast_rcp "
     "ieee_add ieee_sub ieee_mul ieee_fmaf ieee_frcp ieee_fsqrt ieee_frsqrt ieee_fdiv dp4a "
+    "rng_init rng_rand rng_rand_float "
     "abs max min clamp floor ceil trunc nearbyint isnan isinf isfinite "
     "infinity max_value min_value if_then_else reinterpret "
     "ceildiv floordiv floormod truncdiv truncmod "
