@@ -37,7 +37,7 @@ def live_module(text: str) -> dict[str, Any]:
     name = f"<test module {next(_numbers)}>"
     source = whole(text)
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    names: dict[str, Any] = {"__name__": "test_module"}
+    names: dict[str, Any] = {"__name__": __name__}  # a module that is there: dataclasses look it up
     exec(compile(source, name, "exec"), names)
     return names
 

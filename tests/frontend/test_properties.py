@@ -18,6 +18,7 @@ from tvm import ir, sym
 from tvm import tirx as X
 
 from tests.frontend.programs import BUILD, body, jitted, live, script, static
+from tilelang.diagnostics.problem import Severity
 from tilelang.frontend.live import trace_eager, trace_lazy
 from tilelang.frontend.specialise import known_specialisations, trace_static
 from tilelang.frontend.static_module import StaticModule
@@ -213,3 +214,167 @@ def test_a_kernel_of_two_thousand_lines_is_within_the_limits():
     program = static(jitted(body(lines)))
     assert program.complete and program.problems == []
     assert sum(isinstance(n, Store) for n in walk(program.body)) == 2000
+
+
+# -- forms: Python around a kernel, drawn at random and read both ways
+
+SHAPES = st.sampled_from(
+    ["(64, 64)", "TILE", "shape(64)", "[64, 64]", "CFG.tile", "SIZES['tile']", "(BLOCK, BLOCK)"]
+)
+VALUES = st.sampled_from(
+    [
+        "f[i, j]",
+        "s[i, j]",
+        "scale(f[i, j])",
+        "scale(s[i, j], by=3)",
+        "CFG.apply(f[i, j])",
+        "ACT['relu'](f[i, j])",
+        "partial_scale(f[i, j])",
+        "sum([f[i, j], s[i, j], 1.0])",
+        "(lambda x: x - CFG.bias)(f[i, j])",
+        "T.if_then_else(i < j, f[i, j], s[j, i])",
+        "f[i, j] if i > BLOCK // 2 else 0.0",
+        "f[i, j] * [1.0, 2.0][len(PAIRS) % 2]",
+        "f[i, j] * (3 if 'x' in PAIRS else 5)",
+    ]
+)
+STATEMENTS = st.one_of(
+    SHAPES.map(lambda shape: f"t = T.alloc_fragment({shape}, T.float32)\nT.clear(t)\nT.copy(t, f)"),
+    VALUES.map(lambda value: f"for i, j in T.Parallel(64, 64):\n    f[i, j] = {value}"),
+    VALUES.map(lambda value: f"for i, j in T.Parallel(*TILE):\n    v = {value}\n    s[i, j] = v"),
+    st.sampled_from(["f", "s"]).map(
+        lambda tile: f"for t in (s, f):\n    T.copy({tile}, t) if t is not {tile} else None"
+    ),
+    st.sampled_from(
+        ["load(A, s)", "load(A, dst=f, times=2)", "load(*[A, s])", "load(**{'src': A, 'dst': f})"]
+    ),
+    st.sampled_from(["fill(f)", "fill(s, 2.0)", "f2 = fill(f, value=CFG.bias)\nT.copy(f2, s)"]),
+    st.sampled_from(
+        [
+            "match CFG.mode:\n    case 'fast':\n        T.clear(f)\n    case _:\n        T.clear(s)",
+            "if CFG.bias > 1 and BLOCK == 64:\n    T.clear(s)\nelse:\n    T.clear(f)",
+            "for n, (a, b) in enumerate(zip(PAIRS, PAIRS.values())):\n    f[n, b] = len(a) * b",
+            "for k in range(2):\n    f[k, k] = s[k, 0]",
+            "for k in [x for x in (1, 2, 3) if x % 2]:\n    f[k, 0] = s[0, k]",
+            "if (half := BLOCK // 2) > 8:\n    f[half, 0] = half",
+            "try:\n    extra = PAIRS['none']\nexcept KeyError:\n    extra = 7\nf[0, 0] = extra",
+            "n = T.alloc_var(T.int32, init=3)\nn = n + bx\nf[n, 0] = n",
+            "if bx == 1:\n    f[0, 0] = bx\nelif bx > 2:\n    s[0, 0] = 1\nelse:\n    T.clear(s)",
+            "while n_of(f[0, 0]) > 3:\n    f[0, 0] = f[0, 0] - 1",
+            "dims = {axis: size for axis, size in zip('mn', TILE)}\nf[dims['m'] - 1, dims['n'] - 1] = 1",
+            "*rest, last = (1, 2, 3)\nf[last, rest[0]] = s[0, 0]",
+            "x, y = f[0, 0], s[0, 0]\nx, y = y, x\nf[0, 1] = x\ns[0, 1] = y",
+        ]
+    ),
+)
+AROUND = """
+import functools
+import math
+from dataclasses import dataclass, replace
+
+BLOCK = 64
+TILE = (BLOCK, 64)
+SIZES = {"tile": TILE}
+PAIRS = {"x": 1, "yy": 2}
+ACT = {"relu": lambda x: T.max(x, 0)}
+
+
+@dataclass(frozen=True)
+class Config:
+    bias: float = 2.0
+    mode: str = "slow"
+
+    @property
+    def tile(self):
+        return BLOCK, BLOCK
+
+    def apply(self, x):
+        return x * self.bias + math.sqrt(4.0)
+
+
+CFG = replace(Config(), mode="fast")
+
+
+@functools.lru_cache(maxsize=None)
+def shape(n):
+    return n, n
+
+
+def scale(x, by=2.0):
+    return x * by
+
+
+partial_scale = functools.partial(scale, by=4.0)
+
+
+def n_of(x):
+    return x + 1
+
+
+@T.macro
+def load(src, dst, *, times=1):
+    for _ in range(times):
+        T.copy(src, dst)
+
+
+@T.macro
+def fill(tile, value=1.0):
+    T.fill(tile, value)
+    return tile
+
+"""
+
+
+def around(kernel: str) -> str:
+    return f"import tilelang\nimport tilelang.language as T\n{AROUND}\n{kernel.lstrip()}"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(STATEMENTS, min_size=1, max_size=4))
+def test_forms_are_the_same_program_read_and_run(statements: list[str]):
+    text = body("\n".join(statements))
+    read, ran = static(around(jitted(text))), live(around(text))
+    assert [p.message for p in read.problems] == [p.message for p in ran.problems]
+    assert read.problems == [] or all(p.severity is not Severity.ERROR for p in read.problems), read.problems
+    assert script(ran) == script(read)
+
+
+MISTAKES = st.sampled_from(
+    [
+        "f[0, 0] = max(f[0, 1], 2)",
+        "f[0, 0] = 1 if bx in (1, 2) else 0",
+        "if bool(f[0, 0]):\n    T.clear(f)",
+        "T.copy(A)",
+        "T.copy(A, f, wide=4)",
+        "total = 0.0\nfor i in T.serial(4):\n    total = total + f[0, i]",
+        "f[0] = 1",
+        "f[0, bx / 2] = 1",
+        "f[0, 0] = undefined_name",
+        "f[0, 0] = PAIRS['none']",
+        "f[0, 0] = [1, 2][bx]",
+        "n = T.alloc_var(T.int32)\nfor n in T.serial(4):\n    f[n, 0] = 1",
+        "print(f'{bx}')",
+        "f += 1",
+        "f[0, 0] = scale(f[0, 0], 1, 2)",
+        "assert BLOCK == 63",
+        "match bx:\n    case 1:\n        T.clear(f)",
+        "helper(f)",
+        "pause()",
+    ]
+)
+PLAIN = "\ndef helper(tile):\n    T.clear(tile)\n\n\ndef pause():\n    T.sync_threads()\n\n"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(STATEMENTS, MISTAKES), min_size=1, max_size=4))
+def test_mistakes_are_the_same_read_and_run(statements: list[str]):
+    text = PLAIN + body("\n".join(statements))
+    read, ran = static(around(jitted(text))), live(around(text))
+    assert [(p.rule, p.severity, shifted(p.span.line, 1)) for p in read.problems] == [
+        (p.rule, p.severity, p.span.line) for p in ran.problems
+    ]
+
+
+def shifted(line: int, decorators: int) -> int:
+    """A line of the module that is read, in the one that runs: the kernel there has no decorator."""
+    return line - decorators if line > len(around(PLAIN).splitlines()) else line

@@ -19,6 +19,7 @@ from pathlib import Path
 import tilelang
 from tilelang.cli.check_file import Checked, CheckTask, check_file, lost
 from tilelang.cli.config import config_for
+from tilelang.cli.notebooks import Notebook, cell_text, is_notebook, read_notebook
 from tilelang.cli.sources import (
     Source,
     UnreadableError,
@@ -34,8 +35,10 @@ from tilelang.diagnostics.json import to_json
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.registry import RULES
 from tilelang.diagnostics.render import summary
+from tilelang.diagnostics.rules.files import UNREADABLE_FILE
 from tilelang.diagnostics.sarif import to_sarif
-from tilelang.facts.project import DEFAULT_TARGET, Projects
+from tilelang.diagnostics.span import Span, cell_of
+from tilelang.facts.project import DEFAULT_TARGET, Project, Projects
 
 _STDIN = Path("-")
 _FILE_LIMIT_S = 120.0  # the frontend has a step limit; what takes longer hangs in a solver
@@ -122,10 +125,13 @@ def _check_all(options: argparse.Namespace, inputs: Sequence[_Input]) -> list[Ch
     projects = Projects()
     found: dict[int, Checked] = {}
     tasks: dict[int, CheckTask] = {}
+    notebooks: dict[int, Notebook] = {}
     for index, one in enumerate(inputs):
         project = config_for(one.path, projects)
         if one.source is None:
             found[index] = Checked(str(one.path), [one.problem] if one.problem else [], "")
+        elif is_notebook(one.path):
+            _put_notebook(options, index, one, project, found, tasks, notebooks)
         elif "tilelang" not in one.source.text:
             # No kernel without an import of the language; most files of a folder end here.
             found[index] = Checked(str(one.path), [], one.source.text)
@@ -139,16 +145,52 @@ def _check_all(options: argparse.Namespace, inputs: Sequence[_Input]) -> list[Ch
                 annotate=options.annotate,
             )
     found.update(zip(tasks, _check_side_by_side(list(tasks.values()), options.jobs), strict=True))
+    for index, notebook in notebooks.items():
+        both = [*filter(tasks[index].project.wants, notebook.problems), *found[index].problems]
+        found[index] = replace(found[index], problems=notebook.in_cells(both))
     if options.fix:
         for index, checked in found.items():
             source = inputs[index].source
-            if source is not None and checked.text != source.text and index in tasks:
+            if (
+                source is not None
+                and checked.text != source.text
+                and index in tasks.keys() - notebooks.keys()
+            ):
                 _write(options, inputs[index].path, replace(source, text=checked.text))
     if options.diff:
         for index, checked in sorted(found.items()):
             source = inputs[index].source
+            if index in notebooks:
+                continue
             _print_diff(checked, source.text if source is not None else "")
     return [found[index] for index in range(len(inputs))]
+
+
+def _put_notebook(
+    options: argparse.Namespace,
+    index: int,
+    one: _Input,
+    project: Project,
+    found: dict[int, Checked],
+    tasks: dict[int, CheckTask],
+    notebooks: dict[int, Notebook],
+) -> None:
+    """A notebook among what is to be checked; nothing is fixed or annotated in one."""
+    assert one.source is not None
+    path = str(one.path)
+    try:
+        notebook = read_notebook(path, one.source.text)
+    except (ValueError, RecursionError) as error:
+        what = f"{path} is no notebook: {error}"
+        found[index] = Checked(path, [UNREADABLE_FILE.at(Span(path, 1, 1, 1, 2), what=what)], "")
+        return
+    if "tilelang" not in notebook.text:
+        found[index] = Checked(path, [], "")
+        return
+    notebooks[index] = notebook
+    rules = project.rules.over(options.select, options.ignore)
+    target = options.target or project.target or DEFAULT_TARGET
+    tasks[index] = CheckTask(path, notebook.text, target, replace(project, rules=rules))
 
 
 def _check_side_by_side(tasks: list[CheckTask], jobs: int | None) -> list[Checked]:
@@ -212,6 +254,9 @@ class _Lines:
         return self._lines[path]
 
     def _read(self, path: str) -> list[str] | None:
+        file, cell = cell_of(path)
+        if cell is not None:
+            return cell_text(file, cell)
         text = self._texts.get(path)
         if text is not None:
             return normalised(text).split("\n")

@@ -28,7 +28,7 @@ class UnreadableError(Exception):
 
 
 def find_python_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The given files, and the .py files below the given folders in alphabetical order, each once."""
+    """The given files, and Python files and notebooks below the given folders in alphabetical order, once."""
     seen: set[Path] = set()
     for path in paths:
         for file in _below(path) if path.is_dir() else (path,):
@@ -47,7 +47,7 @@ def _below(folder: Path) -> Iterator[Path]:
             and not f.startswith(".")
             and not os.path.exists(os.path.join(parent, f, "pyvenv.cfg"))
         )
-        yield from (Path(parent, f) for f in sorted(files) if f.endswith(".py"))
+        yield from (Path(parent, f) for f in sorted(files) if f.endswith((".py", ".ipynb")))
 
 
 @dataclass(frozen=True)

@@ -28,3 +28,11 @@ class Span:
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}:{self.column}"
+
+
+def cell_of(path: str) -> tuple[str, int | None]:
+    """The file and the cell of a path that names a cell of a notebook, as in `a.ipynb#3`; None for others."""
+    file, sign, number = path.rpartition("#")
+    if sign and file.endswith(".ipynb") and number.isdigit():
+        return file, int(number)
+    return path, None

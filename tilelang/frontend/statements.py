@@ -214,7 +214,7 @@ def assert_statement(run: Run, node: ast.Assert) -> Flow | None:
     value = run.eval(node.test)
     if any_traced(value):
         condition = scalar(run, value, run.span(node.test))
-        message = "" if node.msg is None else run.eval(node.msg)
+        message = _message(run, node)
         text = message if isinstance(message, str) else ""
         if run.launch is not None:
             device_assert(run, condition, text, run.span(node.test), run.span(node))
@@ -222,12 +222,19 @@ def assert_statement(run: Run, node: ast.Assert) -> Flow | None:
     known = value if isinstance(value, Unknown) else truth(value)
     if isinstance(known, Unknown) or known:
         return None
-    saved, run.quiet_text = run.quiet_text, True
-    message = "" if node.msg is None else run.eval(node.msg)
-    run.quiet_text = saved
+    message = _message(run, node)
     text = f": {message}" if isinstance(message, str) and message else ""
     run.report(PYTHON_ERROR, run.span(node.test), what=f"this assertion does not hold{text}")
     return Flow("raise")
+
+
+def _message(run: Run, node: ast.Assert) -> Any:
+    """The text of an assertion, made from what is known while tracing."""
+    saved, run.quiet_text = run.quiet_text, True
+    try:
+        return "" if node.msg is None else run.eval(node.msg)
+    finally:
+        run.quiet_text = saved
 
 
 def raise_statement(run: Run, node: ast.Raise) -> Flow | None:

@@ -1,0 +1,77 @@
+"""`tilelang check` on notebooks: cells joined, magics ignored, problems told by cell and line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tilelang.cli.main import main
+
+SETUP = [
+    "%pip install tilelang-lsp\n",
+    "import tilelang\n",
+    "import tilelang.language as T\n",
+    "BLOCK = 64\n",
+    "BLOCK?",
+]
+KERNEL = """@tilelang.jit
+def k(A):
+    A: T.Tensor((BLOCK,), T.float32)
+    with T.Kernel(1, threads=64) as bx:
+        T.coppy(A, A)
+        A[0] = (7
+            % 3)"""
+
+
+def notebook(folder: Path, *cells: object, kinds: str = "") -> Path:
+    """A notebook of code cells; a letter m in `kinds` makes the cell of that number Markdown."""
+    made = [
+        {"cell_type": "markdown" if kinds[k : k + 1] == "m" else "code", "source": source, "metadata": {}}
+        for k, source in enumerate(cells)
+    ]
+    path = folder / "kernels.ipynb"
+    path.write_text(json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    return path
+
+
+def checked(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, object]]]:
+    status = main(["check", "--format", "json", str(path)])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_a_problem_stands_in_its_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = notebook(tmp_path, "# Kernels", SETUP, "%%time\nnot python at all", KERNEL, kinds="m")
+    status, (problem,) = checked(path, capsys)
+    assert status == 1
+    assert problem["code"] == "unknown-language-name" and problem["path"] == str(path)
+    assert (problem["cell"], problem["line"], problem["column"]) == (4, 5, 11)
+
+
+def test_a_cell_that_is_no_python_leaves_the_others_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = notebook(tmp_path, SETUP, "x = (1", KERNEL.replace("coppy", "copy"))
+    _, problems = checked(path, capsys)
+    assert [(p["code"], p["cell"], p["line"]) for p in problems] == [("syntax-error", 2, 1)]
+
+
+def test_folders_are_searched_for_notebooks_and_excerpts_come_from_cells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = notebook(tmp_path, SETUP, KERNEL)
+    before = path.read_text()
+    assert main(["check", "--fix", str(tmp_path)]) == 1
+    shown = capsys.readouterr().out
+    assert "kernels.ipynb#2:5:11" in shown and "T.coppy(A, A)" in shown
+    assert path.read_text() == before
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"cells": 3}', '{"cells": [3, {"cell_type": "code"}]}'])
+def test_what_is_no_notebook_is_said(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "broken.ipynb"
+    path.write_text(text)
+    status, problems = checked(path, capsys)
+    if "code" in text:
+        assert status == 0 and problems == []
+    else:
+        assert status == 1 and [p["code"] for p in problems] == ["unreadable-file"]
