@@ -98,8 +98,9 @@ def inputs(batch: int, heads: int, latent: int, rope: int, lengths, page: int = 
         (batch * most, page, latent),
         (batch * most, page, rope),
     ]
-    tensors = [torch.randn(*shape, dtype=torch.float16, device=device) for shape in shapes]
-    return *tensors, order.to(device), torch.tensor(lengths, dtype=torch.int32, device=device)
+    q, q_rope, cache, cache_rope = (torch.randn(s, dtype=torch.float16, device=device) for s in shapes)
+    used = torch.tensor(lengths, dtype=torch.int32, device=device)
+    return q, q_rope, cache, cache_rope, order.to(device), used
 
 
 def main(heads: int = 40, latent: int = 128, rope: int = 32) -> None:
