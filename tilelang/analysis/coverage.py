@@ -68,11 +68,15 @@ def span_of(
         # Conditions may have been computed to fail in every iteration.
         return Pieces([(first, count)] if points.active.any() else [], points.sure, True)
     try:
-        at, counts = points.values(start), points.values(extent)
+        at = points.values(start)[points.active]
+        pairs = (
+            {(int(a), count) for a in np.unique(at)}
+            if count is not None
+            else set(zip(at.tolist(), points.values(extent)[points.active].tolist(), strict=True))
+        )
     except NotEvaluable:
         return None
-    both = np.unique(np.stack([at[points.active], counts[points.active]], axis=1), axis=0)
-    return Pieces([(int(a), int(n)) for a, n in both], points.sure, points.whole)
+    return Pieces(sorted(pairs), points.sure, points.whole)
 
 
 def symbols_behind(subject: Subject, context: Context, values: Iterable[Value]) -> set[ir.Var]:
