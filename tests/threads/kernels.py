@@ -660,3 +660,19 @@ def allreduce(A, x):
         if tk == 3 and tn == 5:
             z[1] = acc[0]
     return y, z
+
+
+@tilelang.jit
+def clusters(A):
+    """Pairs of blocks that meet."""
+    A: T.Tensor((8,), "int32")
+    B = T.empty((8,), "int32")
+    with T.ClusterKernel(8, cluster_dims=(2, 1, 1), threads=32) as bx:
+        rank = T.block_rank_in_cluster()
+        tx = T.get_thread_binding()
+        T.cluster_sync()
+        if tx == 0:
+            B[bx] = A[bx] * 10 + rank
+        T.cluster_arrive()
+        T.cluster_wait()
+    return B

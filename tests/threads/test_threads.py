@@ -213,6 +213,12 @@ CASES = [
         (random(8, 64), random(64)),
         lambda a, x: (a @ x, torch.stack([(a @ x).max(), (a @ x).sum() * 16])),
     ),
+    Case(
+        "clusters",
+        (torch.arange(8, dtype=torch.int32),),
+        lambda a: a * 10 + a % 2,
+        lacking=("cpu", "metal", "hip", "emulator", "sm_80"),
+    ),
     Case("warp_groups", (random(2, 300),), lambda a: torch.stack([a[1] + 1, a[0] * 2])),
     Case("grid_steps", (random(8, 64),), _grid_steps, lacking=("metal", "hip", "emulator")),
     Case(
@@ -231,6 +237,7 @@ NOT_ON_HIP = (
     "library_functions",
     "async_copies",
     "barriers_by_hand",
+    "clusters",
 )
 
 
@@ -343,3 +350,9 @@ def test_pointers_in_cuda() -> None:
     source = lower(prim_func_of(trace_static(module, kernel), target, _TEXT), target).source
     compile_source(source, target)
     assert "float* __restrict__ b" in source.text
+
+
+def test_clusters_are_declared() -> None:
+    case = next(c for c in CASES if c.name == "clusters")
+    text = lowered(case, "cuda:sm_90").source.text
+    assert "__cluster_dims__(2, 1, 1) __launch_bounds__(32) clusters(" in text

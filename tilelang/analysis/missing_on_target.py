@@ -19,9 +19,9 @@ from tilelang.ir.tile_program import Bind, Evaluate, For, If, Node, Store, walk
 
 def check(subject: Subject) -> Iterator[Problem]:
     """At each call, however deep it stands in an expression."""
-    if "tl.import_source" in subject.program.attrs:
-        name, requirement = REQUIREMENTS["import_source"]
-        if not requirement.met_by(subject.target):
+    for asked in ("import_source", "cluster_dims"):
+        name, requirement = REQUIREMENTS[asked]
+        if f"tl.{asked}" in subject.program.attrs and not requirement.met_by(subject.target):
             span = subject.program.name_span if subject.launch is None else subject.launch.span
             yield MISSING_ON_TARGET.at(span, name=name, target=subject.target, needs=requirement.words())
     for node in walk(subject.program.body):

@@ -117,6 +117,12 @@ def _plain(op: str) -> Callable[[Run, Bound], None]:
     return emit
 
 
+def _rank(run: Run, call: Bound) -> Any:
+    if not _in_launch(run, call):
+        return Unknown("the launch is not known")
+    return tile_ops.call("tl.cluster_rank", [], dtype="int32", span=call.span)
+
+
 def _wait_group(run: Run, call: Bound) -> None:
     number = as_int(call.value("num"))
     if number is None or number < 0:
@@ -167,6 +173,10 @@ BARRIER_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "ptx_commit_group": _plain("async_commit"),
     "ptx_wait_group": _wait_group,
     "async_copy": _async_copy,
+    "cluster_arrive": _plain("cluster_arrive"),
+    "cluster_wait": _plain("cluster_wait"),
+    "cluster_sync": _plain("cluster_sync"),
+    "block_rank_in_cluster": _rank,
     "pdl_trigger": _plain("pdl_trigger"),
     "pdl_sync": _plain("pdl_sync"),
     "set_max_nreg": _registers(None),

@@ -77,6 +77,7 @@ def _launch(
         )
         return None
     import_source(run, frame.arguments.get("prelude"), frame.spans.get("prelude", frame.span), "T.Kernel")
+    _cluster(run, frame)
     grid = _grid(run, frame)
     threads = _threads(run, frame)
     names = _names(item.optional_vars, len(grid))
@@ -134,6 +135,25 @@ def _warp_groups(run: Run, node: ast.With, rest: list[ast.withitem], frame: Fram
         changes = take_changes(run, region)
     join(run, region, changes, {}, undecided=False)
     return flow if flow is not None and flow.kind == "raise" else None
+
+
+def _cluster(run: Run, frame: Frame) -> None:
+    """Note the blocks of a cluster, `tl.cluster_dims` of the function."""
+    given = frame.arguments.get("cluster_dims")
+    if given is None:
+        return
+    if isinstance(given, Unknown):
+        run.complete = False
+        return
+    dims = [as_int(d) for d in (given if isinstance(given, tuple | list) else [given])]
+    if not 1 <= len(dims) <= _MAX_DIMENSIONS or any(d is None or d <= 0 for d in dims):
+        what = "`cluster_dims` is one to three positive numbers known at compile time"
+        span = frame.spans.get("cluster_dims", frame.span)
+        run.report(BAD_ARGUMENTS, span, callee="T.Kernel", what=what)
+        return
+    sizes = [*dims, 1, 1][:_MAX_DIMENSIONS]
+    if sizes != [1, 1, 1]:
+        run.attrs["tl.cluster_dims"] = ", ".join(map(str, sizes))
 
 
 def _grid(run: Run, frame: Frame) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilelang.language.values import OutsideKernelError, Tile
+from tilelang.language.values import OutsideKernelError, Scalar, Tile
 
 
 def alloc_barrier(arrive_count: int | list[int]) -> Tile:
@@ -73,6 +73,26 @@ def async_copy(
     The data is there after `T.ptx_wait_group(n)` and a barrier. Extents are those of `T.copy`.
     """
     raise OutsideKernelError("async_copy")
+
+
+def cluster_arrive() -> None:
+    """Say that this thread has arrived at the barrier of its cluster; from sm_90 on."""
+    raise OutsideKernelError("cluster_arrive")
+
+
+def cluster_wait() -> None:
+    """Wait until all threads of the cluster have arrived."""
+    raise OutsideKernelError("cluster_wait")
+
+
+def cluster_sync() -> None:
+    """`T.cluster_arrive` and `T.cluster_wait`."""
+    raise OutsideKernelError("cluster_sync")
+
+
+def block_rank_in_cluster() -> Scalar:
+    """The number of the block in its cluster (int32)."""
+    raise OutsideKernelError("block_rank_in_cluster")
 
 
 def pdl_trigger() -> None:

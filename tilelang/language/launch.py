@@ -26,9 +26,17 @@ def Kernel(*blocks: Any, threads: Any = None, prelude: str | None = None, cluste
 
     blocks: one to three extents of the grid, x first; numbers or sizes.
     threads: of a block, one number or up to three; 128 if not given. Yields the block variable, or a tuple
-    of them, from 0 up. prelude and cluster_dims are not supported.
+    of them, from 0 up. prelude: as T.import_source. cluster_dims: see T.ClusterKernel.
     """
     raise OutsideKernelError("Kernel")
+
+
+def ClusterKernel(*blocks: Any, cluster_dims: Any, threads: Any = None, prelude: str | None = None) -> Any:
+    """`T.Kernel` whose blocks run in clusters of `cluster_dims` (one to three numbers, x first).
+
+    From sm_90 on. The grid must be a multiple of the cluster along each dimension.
+    """
+    raise OutsideKernelError("ClusterKernel")
 
 
 def ws(*warp_group_idx: Any) -> AbstractContextManager[None]:

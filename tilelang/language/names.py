@@ -99,7 +99,8 @@ _TILE_OPS = {
 }
 
 _FRAMES = {
-    "Kernel": Entry("frame", "Kernel", unsupported=frozenset({"cluster_dims"})),
+    "Kernel": Entry("frame", "Kernel"),
+    "ClusterKernel": Entry("frame", "Kernel"),
     "Parallel": Entry("frame", "Parallel", unsupported=frozenset({"loop_layout"})),
     "Pipelined": Entry("frame", "Pipelined"),
     "serial": Entry("frame", "serial"),
@@ -179,6 +180,7 @@ _EXTERNS = _entries(
 
 _BARRIERS = _entries(
     "barrier",
+    "cluster_arrive cluster_wait cluster_sync block_rank_in_cluster "
     "alloc_barrier mbarrier_wait_parity mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_arrive "
     "barrier_wait fence_proxy_async ptx_commit_group ptx_wait_group pdl_trigger pdl_sync set_max_nreg "
     "inc_max_nreg dec_max_nreg no_set_max_nreg disable_warp_group_reg_alloc "

@@ -29,6 +29,7 @@ from tilelang.targets.launch_plan import free_sizes
 _INT32_END = 2**31
 # Attribute of the function: text of the language that stands before the kernel.
 IMPORTED = "tl.import_source"
+CLUSTER = "tl.cluster_dims"  # blocks of a cluster along x, y, z: "2, 1, 1"
 MIN_BLOCKS = "tl.min_blocks_per_sm"  # blocks that a multiprocessor should hold at once
 
 ALIASED = "tl.aliased"  # attribute of the function: names of tensors, comma-separated
@@ -97,6 +98,7 @@ class _KernelPrinter:
         self._offsets = {buffer.__chandle__(): at for buffer, at in shared_offsets.items()}
         self._shared_bytes = shared_bytes
         self._arguments = arguments
+        self._cluster = str(func.attrs[CLUSTER]) if CLUSTER in func.attrs else ""
         asked = int(func.attrs[MIN_BLOCKS]) if MIN_BLOCKS in func.attrs else None
         self._min_blocks = min_blocks if min_blocks is not None else asked
         self._lines: list[Line] = []
@@ -146,6 +148,7 @@ class _KernelPrinter:
             self._min_blocks,
             frozenset(used) | self.e.used_axes,
             self._aliased(params),
+            cluster=self._cluster,
         )
         arena = []
         if self._arena_used:

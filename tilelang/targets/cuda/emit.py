@@ -11,7 +11,8 @@ from tilelang.targets.emit.dialect import Dialect, KernelHead, floats, signature
 
 def _kernel(head: KernelHead) -> list[str]:
     bounds = f"{head.threads}" if head.min_blocks is None else f"{head.threads}, {head.min_blocks}"
-    opening = f'extern "C" __global__ void __launch_bounds__({bounds}) {head.name}('
+    cluster = f" __cluster_dims__({head.cluster})" if head.cluster else ""
+    opening = f'extern "C" __global__ void{cluster} __launch_bounds__({bounds}) {head.name}('
     return signature_lines(
         opening,
         [f"{t}{' __restrict__' if p and n not in head.aliased else ''} {n}" for t, n, p in head.params],

@@ -77,6 +77,30 @@ THREAD_OPS: Mapping[str, Intrinsic] = {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }"""
     ),
+    "cluster_arrive": Intrinsic(
+        """void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}"""
+    ),
+    "cluster_wait": Intrinsic(
+        """void cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}"""
+    ),
+    "cluster_sync": Intrinsic(
+        """void cluster_sync() {
+  cluster_arrive();
+  cluster_wait();
+}""",
+        requires=("cluster_arrive", "cluster_wait"),
+    ),
+    "cluster_rank": Intrinsic(
+        """int cluster_rank() {
+  int rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}"""
+    ),
     "pdl_trigger": Intrinsic(
         """void pdl_trigger() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -22,6 +22,7 @@ class KernelHead:
     min_blocks: int | None
     uses: frozenset[str]  # launch axes that the body reads: "blockIdx.x", "threadIdx.y", ...
     aliased: frozenset[str] = frozenset()  # parameters whose memory others may name too: no `restrict`
+    cluster: str = ""  # blocks of a cluster along x, y, z, as in "2, 1, 1"
 
 
 @dataclass(frozen=True)
