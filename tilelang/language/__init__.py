@@ -45,6 +45,10 @@ from tilelang.language.barriers import (
     async_copy,
     barrier_arrive,
     barrier_wait,
+    block_rank_in_cluster,
+    cluster_arrive,
+    cluster_sync,
+    cluster_wait,
     dec_max_nreg,
     disable_warp_group_reg_alloc,
     fence_proxy_async,
@@ -127,6 +131,7 @@ from tilelang.language.functions import (
     prim_func,
 )
 from tilelang.language.launch import (
+    ClusterKernel,
     Kernel,
     get_thread_binding,
     ws,
@@ -317,8 +322,6 @@ from tilelang.language.threads import (
     warp_reduce_sum,
 )
 from tilelang.language.tile_ops import (
-    wait_wgmma,
-    wgmma_gemm,
     GemmWarpPolicy,
     clear,
     copy,
@@ -329,6 +332,8 @@ from tilelang.language.tile_ops import (
     reduce_max,
     reduce_min,
     reduce_sum,
+    wait_wgmma,
+    wgmma_gemm,
 )
 from tilelang.language.values import (
     OutsideKernelError,
@@ -477,10 +482,9 @@ from tilelang.language.vector_dtypes import (
 )
 
 __all__ = [
-    "wait_wgmma",
-    "wgmma_gemm",
     "BaseTileScheduler",
     "Cast",
+    "ClusterKernel",
     "Fragment",
     "FragmentBuffer",
     "GemmWarpPolicy",
@@ -569,6 +573,7 @@ __all__ = [
     "bitwise_not",
     "bitwise_or",
     "bitwise_xor",
+    "block_rank_in_cluster",
     "bool",
     "c2d_im2col",
     "call_extern",
@@ -580,6 +585,9 @@ __all__ = [
     "ceildiv",
     "clamp",
     "clear",
+    "cluster_arrive",
+    "cluster_sync",
+    "cluster_wait",
     "clz",
     "comm_reducer",
     "const",
@@ -896,10 +904,12 @@ __all__ = [
     "use_swizzle",
     "vectorized",
     "view",
+    "wait_wgmma",
     "warp_reduce_bitand",
     "warp_reduce_bitor",
     "warp_reduce_max",
     "warp_reduce_min",
     "warp_reduce_sum",
+    "wgmma_gemm",
     "ws",
 ]
