@@ -44,7 +44,9 @@ def allreduce_call(run: Run, op: str, call: Bound) -> Any:
         if isinstance(value, ir.Call) and tile_ops.is_ours(value):
             run.emit(Evaluate(value, call.span))
         return None
-    if run.launch is None or run.launch.threads is None:
+    if run.launch is not None and run.launch.threads is None:
+        return run.unknown("the number of threads is not known")
+    if run.launch is None:
         what = "stands outside `with T.Kernel(...)`"
         return run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=what)
     given: list[Argument] = call.items.get("freduce_args", [])
