@@ -159,7 +159,8 @@ def _dot_of_four(run: Run, call: Bound) -> Any:
 
 def _element(run: Run, first: Region, k: int) -> Any:
     """The element `k` places after `first` in the last dimension."""
-    *outer, last = first.indices or ()
+    assert first.indices is not None  # of an element
+    *outer, last = first.indices
     return read_element(
         run, Region(first.buffer, (*outer, Index(add(last.start, k), None, last.span)), first.span)
     )
