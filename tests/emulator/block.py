@@ -369,7 +369,7 @@ class _Block:
         place = (*self.place, 0, 0)[:3]
         for thread in self.number[mask]:
             at = [thread // int(np.prod(self.thread_shape[:k])) % n for k, n in enumerate(self.thread_shape)]
-            given = (*place, *(at + [0, 0])[:3], *(v[thread].item() for v in values))
+            given = (*place, *[*at, 0, 0][:3], *(v[thread].item() for v in values))
             self.statistics.printed.append(re.sub("ll[du]", "d", str(args[0].value)) % given)
 
     def _assert(self, condition: Any, text: str, mask: np.ndarray) -> None:

@@ -158,7 +158,10 @@ def inputs(dtype: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_every_scalar_function_has_a_case():
     expressions = {name for name, entry in LANGUAGE.items() if entry.kind == "expr"}
-    assert expressions - {"get_thread_binding", "dp4a", "rng_init", "rng_rand", "rng_rand_float"} <= {*FLOATS, *INTEGERS}
+    assert expressions - {"get_thread_binding", "dp4a", "rng_init", "rng_rand", "rng_rand_float"} <= {
+        *FLOATS,
+        *INTEGERS,
+    }
 
 
 @pytest.mark.parametrize(("name", "dtype", "ours", "theirs"), CASES, ids=IDS)

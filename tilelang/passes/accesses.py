@@ -70,6 +70,10 @@ def _reads(expr: Any) -> Iterator[Access]:
         yield Access(element.source, "read", element)
 
 
+# Position of the operand that a tile operation writes.
+_WRITTEN = {tile_ops.COPY: 1, tile_ops.FILL: 0, tile_ops.REDUCE: 1, tile_ops.SCAN: 1, tile_ops.GEMM: 2}
+
+
 def _call(call: Any) -> Iterator[Access]:
     """Operand roles: the destination of copy, fill and reduce, and the first pointer of an instruction, are
     written.
@@ -86,7 +90,7 @@ def _call(call: Any) -> Iterator[Access]:
     if name in ("tirx.call_extern", "tirx.call_pure_extern"):
         yield from _foreign(args)
         return
-    written = {tile_ops.COPY: 1, tile_ops.FILL: 0, tile_ops.REDUCE: 1, tile_ops.SCAN: 1, tile_ops.GEMM: 2}.get(name)
+    written = _WRITTEN.get(name)
     kind = str(call.attrs["kind"]) if name == tile_ops.ATOMIC else ""
     if written is None and name.startswith("tl.") and kind != "load":
         written = 0

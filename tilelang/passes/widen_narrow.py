@@ -1,8 +1,8 @@
 """Arithmetic on numbers of 8 bits and fewer, computed in float32 or int32 and rounded after every operation.
 
 In:  a tile function.
-Out: the same, where values of narrow floats and of 4-bit integers are only loaded, stored, chosen, reinterpreted
-     and converted: no target has to add two of them.
+Out: the same, where values of narrow floats and of 4-bit integers are only loaded, stored, chosen,
+     reinterpreted and converted: no target has to add two of them.
 Not: float16 and bfloat16, which targets compute with; how a conversion is carried out.
 """
 

@@ -163,7 +163,9 @@ def _variables(value: Any) -> list[ir.Var]:
     return found
 
 
-def _param(param: ir.Var, alignment: Mapping[str, int], pointers: frozenset[str]) -> TensorParam | ScalarParam:
+def _param(
+    param: ir.Var, alignment: Mapping[str, int], pointers: frozenset[str]
+) -> TensorParam | ScalarParam:
     if not X.is_buffer_var(param):
         return ScalarParam(str(param.name), str(param.ty.dtype))
     shape = tuple(size_expr(s) for s in param.shape)

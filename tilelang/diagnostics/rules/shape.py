@@ -99,7 +99,8 @@ ATOMIC_SHAPE = Rule(
     "shape",
     Severity.ERROR,
     "Both sides of an atomic update of a tile cover the same extents.",
-    "{src} is {src_shape}, {dst} is {dst_shape}; extents other than 1 must agree in order, nothing is broadcast",
+    "{src} is {src_shape}, {dst} is {dst_shape}; extents other than 1 must agree in order, nothing is "
+    "broadcast",
 )
 
 SCAN_SHAPE = Rule(

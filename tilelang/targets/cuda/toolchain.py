@@ -183,7 +183,7 @@ def include_folders() -> tuple[str, ...]:
     runtime = next((p for p in places if (p / "cuda_fp16.h").is_file()), None)
     if runtime is None:
         return ()
-    # The standard library comes with the toolkit or in a wheel of its own, which need not be of the same root.
+    # The standard library comes with the toolkit or in a wheel of its own, perhaps of another root.
     nested = [p for root in roots for p in (root / "include" / "cccl", root / "cuda_cccl" / "include")]
     standard = next((p for p in nested if (p / "nv" / "target").is_file()), None)
     return (str(runtime),) if standard is None else (str(runtime), str(standard))

@@ -18,7 +18,8 @@ class Intrinsic:
     `source` is the whole definition without linkage words, beginning with `template <...>` or the return
     type: `void cp_async_16(void* dst, const void* src) { ... }`. The emission adds the target's own (`static
     __device__ __forceinline__`). `inline` is an expression with `{0}`, `{1}`, ... for the printed arguments
-    (`{args}` for all, comma-separated, `{rest}` for all but the first, a comma before each), for what needs no function: `__syncthreads()`.
+    (`{args}` for all, comma-separated, `{rest}` for all but the first, a comma before each), for what needs
+    no function: `__syncthreads()`.
 
     `template_args`: how many leading arguments of the call are printed between `<` and `>`; they must be
     constants. `includes`: headers, as written between the brackets. `requires`: names of other helpers that
