@@ -51,8 +51,9 @@ FRAGMENT_RUNTIME_LOOP = replace(
 
 SHARED_RUNTIME_EXTENT = replace(
     FRAGMENT_RUNTIME_EXTENT,
-    message="dimension {dim} of the shared tile {buffer} is {size}, known only at run time; on {target} "
-    "shared memory is laid out when the kernel is compiled: use a constant tile and loop over {size}, or T.const",
+    message="dimension {dim} of the shared tile {buffer} is {size}, known only at run time; on "
+    "{target} shared memory is laid out when the kernel is compiled: use a constant tile and "
+    "loop over {size}, or T.const",
 )
 TILE_WITHOUT_SIZE = replace(
     FRAGMENT_RUNTIME_EXTENT,
