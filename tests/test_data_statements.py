@@ -217,3 +217,22 @@ def test_views_with_strides(device):
     b, c = compiled_for(with_strides, device)(a)
     assert torch.equal(b, a.T)
     assert torch.equal(c, a[1::2])
+
+
+@tilelang.jit(pass_configs={tilelang.PassConfigKey.TL_DISABLE_SAFE_MEMORY_ACCESS: True})
+def unguarded(A):
+    N = T.dynamic("N")
+    A: T.Tensor((N,), "float32")
+    B = T.empty((N,), "float32")
+    with T.Kernel(N // 32, threads=32) as bx:
+        for i in T.Parallel(32):
+            T.assume(N >= 32)
+            B[bx * 32 + i] = A[bx * 32 + i]
+    return B
+
+
+def test_guards_are_left_out_where_the_author_vouches(device):
+    a = random(96, device=device)
+    kernel = compiled_for(unguarded, device)
+    assert torch.equal(kernel(a), a)
+    assert "if" not in kernel.compile(a).get_kernel_source().partition("{")[2]

@@ -25,6 +25,7 @@ from tilelang.ir.tile_ops import seq
 from tilelang.ops.atomic import Atomic
 from tilelang.passes.walk import constant, index, loop_kind, map_operands, remake
 
+UNGUARDED = "tl.disable_safe_memory_legalize"  # attribute of the function: no guards at all
 SAFE_VALUES = "tl.safe_values"  # attribute of the function: JSON, tensor name -> number
 _SAYING = (tile_ops.PRINT, tile_ops.PRINT_ONCE, tile_ops.CHECK)
 _POSITIVE = sym.ConstIntBound(1, sym.ConstIntBound.POS_INF)
@@ -35,7 +36,7 @@ def guard_bounds(func: X.PrimFunc) -> X.PrimFunc:
     analyzer = sym.Analyzer()
     for size in _sizes(func):
         analyzer.update(size, _POSITIVE)
-    return func.with_body(_Guards(analyzer, safe_values(func)).statement(func.body))
+    return func.with_body(_Guards(analyzer, safe_values(func), not is_unguarded(func)).statement(func.body))
 
 
 def safe_values(func: X.PrimFunc) -> Mapping[str, float]:
@@ -43,6 +44,11 @@ def safe_values(func: X.PrimFunc) -> Mapping[str, float]:
     if not func.attrs or SAFE_VALUES not in func.attrs:
         return {}
     return json.loads(str(func.attrs[SAFE_VALUES]))
+
+
+def is_unguarded(func: X.PrimFunc) -> bool:
+    """Whether the author vouches for all accesses to global tensors."""
+    return bool(func.attrs) and UNGUARDED in func.attrs and bool(func.attrs[UNGUARDED])
 
 
 def missing_bounds(buffer: ir.Var, indices: Sequence[Any], analyzer: sym.Analyzer) -> list[Any]:
@@ -71,8 +77,9 @@ def _sizes(func: X.PrimFunc) -> Iterator[ir.Var]:
 class _Guards:
     """Walks the function with what is known at each place."""
 
-    def __init__(self, analyzer: sym.Analyzer, safe: Mapping[str, float]) -> None:
+    def __init__(self, analyzer: sym.Analyzer, safe: Mapping[str, float], guards: bool) -> None:
         self._analyzer = analyzer
+        self._guards = guards
         self._parallel = 0  # Parallel loops around the statement
         self._safe = safe  # what reads outside of a tensor give, by its name; 0 for the others
 
@@ -152,9 +159,7 @@ class _Guards:
 
     def _store(self, stmt: X.BufferStore) -> Any:
         indices = [self._guarded(i) for i in stmt.indices]
-        missing = (
-            missing_bounds(stmt.buffer, indices, self._analyzer) if stmt.buffer.scope() == "global" else []
-        )
+        missing = self._missing(stmt.buffer, indices) if stmt.buffer.scope() == "global" else []
         with ExitStack() as inside:  # what the store itself needs, its operands often need too
             for condition in missing:
                 self._assume(inside, condition)
@@ -169,15 +174,18 @@ class _Guards:
         dst = X.BufferLoad(op.dst.source, indices)
         missing: list[Any] = []
         if dst.source.scope() == "global":
-            missing = missing_bounds(dst.source, indices, self._analyzer)
+            missing = self._missing(dst.source, indices)
             if len(op.values) > 1:
                 last = [*indices[:-1], indices[-1] + (len(op.values) - 1)]
-                missing += missing_bounds(dst.source, last, self._analyzer)
+                missing += self._missing(dst.source, last)
         with ExitStack() as inside:
             for condition in missing:
                 self._assume(inside, condition)
             values = tuple(self._guarded(v) for v in op.values)
         return replace(op, dst=dst, values=values).call(), missing
+
+    def _missing(self, buffer: ir.Var, indices: Sequence[Any]) -> list[Any]:
+        return missing_bounds(buffer, indices, self._analyzer) if self._guards else []
 
     def _guarded(self, expr: Any) -> Any:
         """The expression with guarded loads. Conditions of if_then_else hold in their branches."""
@@ -194,7 +202,7 @@ class _Guards:
         load = X.BufferLoad(load.source, indices, load.span)
         if load.source.scope() != "global":
             return load
-        missing = missing_bounds(load.source, indices, self._analyzer)
+        missing = self._missing(load.source, indices)
         if not missing:
             return load
         outside = X.const(self._safe.get(str(load.source.name), 0), str(load.source.dtype))

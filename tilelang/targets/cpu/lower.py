@@ -24,7 +24,7 @@ from tilelang.facts.reports import GeneratedSource
 from tilelang.ir.tile_ops import seq
 from tilelang.ir.values import as_int
 from tilelang.layout.annotated import annotations_of
-from tilelang.passes.guard_bounds import safe_values
+from tilelang.passes.guard_bounds import is_unguarded, safe_values
 from tilelang.passes.plain_math import plain_math
 from tilelang.passes.widen_narrow import widen_narrow
 from tilelang.targets.cpu.blocks import BlockLowering
@@ -58,7 +58,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     grid, _ = launch_extents(tiles)
     # No block runs where an extent is 0; block numbers are divided by them all the same.
     whole_grid = tuple(1 if as_int(e) == 0 else e for e in grid)
-    blocks = BlockLowering(memory, whole_grid, safe=safe_values(func))
+    blocks = BlockLowering(memory, whole_grid, safe=safe_values(func), unguarded=is_unguarded(func))
     body = blocks.lower(tiles.body)
     loop = X.For(blocks.block, first, last - first, X.ForKind.SERIAL, body)
     stmts = _on_cpu(seq([*memory.declarations(), loop]))
