@@ -137,10 +137,10 @@ def _extern(make: Callable[..., Any]) -> Callable[[Run, Bound], Any]:
     def call_it(run: Run, call: Bound) -> Any:
         dtype, args = _result(run, call), _arguments(run, call)
         name = call.value("func_name")
-        for value in (dtype, args, name):
-            if isinstance(value, Unknown):
-                run.complete = False
-                return value
+        lost = any_unknown([dtype, name])
+        if isinstance(args, Unknown) or lost is not None:
+            run.complete = False
+            return args if isinstance(args, Unknown) else lost
         if not isinstance(name, str) or not name:
             what = f"`func_name` must be the name of a function, not {named_type(name)}"
             return run.report(BAD_ARGUMENTS, call.span_of("func_name"), callee=call.callee, what=what)
@@ -151,10 +151,10 @@ def _extern(make: Callable[..., Any]) -> Callable[[Run, Bound], Any]:
 
 def _intrinsic(run: Run, call: Bound) -> Any:
     dtype, args, name = _result(run, call), _arguments(run, call), call.value("func_name")
-    for value in (dtype, args, name):
-        if isinstance(value, Unknown):
-            run.complete = False
-            return value
+    lost = any_unknown([dtype, name])
+    if isinstance(args, Unknown) or lost is not None:
+        run.complete = False
+        return args if isinstance(args, Unknown) else lost
     full = f"tirx.{str(name).rpartition('.')[2]}"
     try:
         ir.Op.get(full)

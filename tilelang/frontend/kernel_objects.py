@@ -38,7 +38,7 @@ def _is_ours(cls: type) -> bool:
 def is_kernel_object(value: Any) -> bool:
     """Whether a Python object, or the one that a `super()` is about, holds something of the kernel."""
     if isinstance(value, super):
-        value = value.__self__
+        value = getattr(value, "__self__")  # noqa: B009 (checkers do not know that it has one)
     if isinstance(value, type | types.ModuleType | types.FunctionType):
         return False
     held = getattr(value, "__dict__", None)
@@ -99,7 +99,7 @@ def make_object(
     run: Run, node: ast.Call, cls: type, args: list[Argument], kwargs: dict[str, Argument]
 ) -> Any:
     """An object of `cls`, its `__init__` interpreted."""
-    made = cls.__new__(cls)
+    made: Any = object.__new__(cls)
     result = _interpret(run, node, cls.__init__, [Argument(made, run.span(node)), *args], kwargs)
     return result if isinstance(result, Unknown) else made
 

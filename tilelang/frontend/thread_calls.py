@@ -13,7 +13,7 @@ from tilelang.frontend.arguments import Bound
 from tilelang.frontend.dtypes import is_float
 from tilelang.frontend.operators import as_bool, cast
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import dtype_of_expr, scalar
+from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
 from tilelang.ir import thread_ops, tile_ops
 from tilelang.ir.tile_program import Evaluate, Jump, Launch
 from tilelang.ir.values import Unknown, as_int
@@ -147,10 +147,10 @@ def _warp_group(run: Run, call: Bound) -> Any:
     launch, size = _launch(run, call), _warp_size(run, call)
     given = call.value("warps_per_group")
     warps = _WARPS_PER_GROUP if given is None else _integer(run, call, "warps_per_group")
-    for value in (launch, size, warps):
-        if isinstance(value, Unknown):
-            return value
-    return X.floordiv(_linear_thread(launch), size * warps)
+    if isinstance(launch, Unknown):
+        return launch
+    lost = any_unknown([size, warps])
+    return lost if lost is not None else X.floordiv(_linear_thread(launch), size * warps)
 
 
 def _elect(run: Run, call: Bound) -> Any:

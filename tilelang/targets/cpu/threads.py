@@ -387,7 +387,7 @@ class _Threads:
             )
             return
         # Every thread has bounds of its own: the longest loop is run, each takes part in its own turns.
-        name, step = str(stmt.loop_var.name), constant(stmt.step) if stmt.step is not None else 1
+        name, step = str(stmt.loop_var.name), (constant(stmt.step) or 1) if stmt.step is not None else 1
         first, turns = self._array(f"{name}_first", "int32"), self._array(f"{name}_turns", "int32")
         trips = count if step == 1 else (count + (step - 1)) // step
         at = [self._number]
