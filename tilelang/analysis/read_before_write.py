@@ -61,10 +61,14 @@ def _partly(subject: Subject, history: History) -> Iterator[Problem]:
     if history.escaped or history.buffer.role == "output":
         return
     shape = [as_int(d) for d in history.buffer.shape]
+    writes = history.writes
+    filled = min((w.order for w in writes if _fills(w, shape)), default=None)
     for read in history.touches:
         if not _reads(read) or read.starts is None or read.context.maybe:
             continue
-        before = [w for w in history.writes if w is not read and w.may_precede(read)]
+        if filled is not None and filled < read.order:
+            continue
+        before = [w for w in writes if w is not read and w.may_precede(read)]
         for dim, size in enumerate(shape):
             if size is None or not _matters(read, dim, len(shape)):
                 continue
@@ -72,6 +76,15 @@ def _partly(subject: Subject, history: History) -> Iterator[Problem]:
             if missing is not None:
                 yield soften(_part_problem(subject, history, read, before, dim, missing), read.context)
                 return
+
+
+def _fills(write: Touch, shape: list[int | None]) -> bool:
+    """Whether a write certainly reaches every element, and everything behind it runs later."""
+    context = write.context
+    if write.mode != "write" or context.loops or context.guards or context.maybe or write.starts is None:
+        return False
+    whole = [as_int(e) for e in write.extents] == shape and None not in shape
+    return whole and all(as_int(s) == 0 for s in write.starts)
 
 
 def _missing(subject: Subject, read: Touch, before: list[Touch], dim: int, size: int) -> np.ndarray | None:
