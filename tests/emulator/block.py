@@ -294,7 +294,10 @@ class _Block:
             return self._collective(name, list(call.args), mask)
         if name.startswith("mbarrier_"):
             return self._mbarrier(name, list(call.args), mask)
-        if name in ("fence_barrier_init", "fence_proxy_async", "pdl_trigger", "pdl_sync"):
+        if name == "fence_proxy_async":
+            self.shared.fence()
+            return None
+        if name in ("fence_barrier_init", "pdl_trigger", "pdl_sync"):
             return None
         if name == "round_tf32":
             return instructions.round_tf32(np.asarray(self.e.value(call.args[0], mask)))
@@ -320,10 +323,6 @@ class _Block:
             return None
         if name.startswith("atomic_"):
             return atomics.update(self, name, list(call.args), mask)
-        if name == "fence_proxy_async":
-            self._together(mask, name)
-            self.shared.fence()
-            return None
         if name.startswith("wgmma_"):
             self._together(mask, name)
             self._wgmma(name, list(call.args))

@@ -29,12 +29,6 @@ _DESCRIPTOR = Intrinsic(
     template_args=3,
     requires=("shared_address",),
 )
-# What threads wrote to shared memory is seen by the asynchronous proxy, through which wgmma reads (9.7.13.4).
-_FENCE = Intrinsic(
-    """void fence_proxy_async() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}"""
-)
 
 
 def wgmma_name(
@@ -49,8 +43,6 @@ def generated(name: str) -> Intrinsic | None:
     """The helper called `name`, None if it is none of these."""
     if name == "matrix_descriptor":
         return _DESCRIPTOR
-    if name == "fence_proxy_async":
-        return _FENCE
     match = _NAME.fullmatch(name)
     if match is None:
         return None
