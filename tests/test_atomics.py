@@ -13,11 +13,10 @@ INTEGERS = [torch.int32, torch.int64]
 
 
 @tilelang.jit
-def add_tiles(A, C, block: int = 32, rows: int = 16):
+def add_tiles(A, C, dtype, out_dtype, block: int = 32, rows: int = 16):
     M, N = T.const("M, N")
-    dtype = A.dtype
     A: T.Tensor((M, N), dtype)
-    C: T.Tensor((rows, N), C.dtype)
+    C: T.Tensor((rows, N), out_dtype)
     with T.Kernel(T.ceildiv(N, block), T.ceildiv(M, rows), threads=64) as (bx, by):
         tile = T.alloc_fragment((rows, block), dtype)
         T.copy(A[by * rows, bx * block], tile)
@@ -71,7 +70,7 @@ def test_memory_orders_change_no_result(device, order, dtype):
 def test_tiles_with_copy_rules_and_ragged_ends(device, dtype, shape):
     a = torch.randint(-4, 5, shape, generator=torch.Generator().manual_seed(2)).to(dtype).to(device)
     c = torch.zeros(16, shape[1], dtype=dtype, device=device)
-    compiled_for(add_tiles, device)(a, c)
+    compiled_for(add_tiles, device)(a, c, dtype=a.dtype, out_dtype=c.dtype)
     expected = torch.zeros(16, shape[1], dtype=torch.double, device=device)
     for start in range(0, shape[0], 16):
         part = a[start : start + 16].double()
@@ -82,7 +81,7 @@ def test_tiles_with_copy_rules_and_ragged_ends(device, dtype, shape):
 def test_tiles_are_converted(device):
     a = random(32, 64, dtype=torch.float32, device=device).half().float()
     c = torch.zeros(16, 64, dtype=torch.float16, device=device)
-    compiled_for(add_tiles, device)(a, c)
+    compiled_for(add_tiles, device)(a, c, dtype=a.dtype, out_dtype=c.dtype)
     torch.testing.assert_close(c, (a[:16] + a[16:]).half(), rtol=2e-3, atol=2e-3)
 
 
