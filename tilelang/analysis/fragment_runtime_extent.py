@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tilelang.analysis.subject import Subject, soften
 from tilelang.arch.tables import features
-from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.rules.layout import (
     FRAGMENT_RUNTIME_EXTENT,
     FRAGMENT_RUNTIME_LOOP,
@@ -20,9 +21,10 @@ from tilelang.ops.operands import declared
 
 def check(subject: Subject) -> Iterator[Problem]:
     """Allocations first, then loops."""
+    for problem in unplaced_shared_tiles(subject):
+        # The language allows them: that this compiler cannot place them is an error of compiling only.
+        yield replace(problem, severity=Severity.HINT)
     for buffer in subject.program.buffers:
-        if buffer.scope == "shared" and buffer.view_of is None and features(subject.target).spreads_blocks:
-            yield from _shared(subject, buffer)
         if buffer.scope not in ("local.fragment", "local") or buffer.view_of is not None:
             continue
         for dim, size in enumerate(buffer.shape):
@@ -33,8 +35,16 @@ def check(subject: Subject) -> Iterator[Problem]:
         yield from _loops(subject)
 
 
-def _shared(subject: Subject, buffer: Buffer) -> Iterator[Problem]:
-    """The places of shared tiles in the arena of a block are decided when the kernel is compiled."""
+def unplaced_shared_tiles(subject: Subject) -> Iterator[Problem]:
+    """Shared tiles sized at run time: on a GPU their places in memory are decided when compiling."""
+    if not features(subject.target).spreads_blocks:
+        return
+    for buffer in subject.program.buffers:
+        if buffer.scope == "shared" and buffer.view_of is None:
+            yield from _unplaced(subject, buffer)
+
+
+def _unplaced(subject: Subject, buffer: Buffer) -> Iterator[Problem]:
     for dim, size in enumerate(buffer.shape):
         if subject.context.runtime(size):
             yield SHARED_RUNTIME_EXTENT.at(

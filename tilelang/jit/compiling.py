@@ -12,6 +12,8 @@ from pathlib import Path
 from tvm import tirx as X
 
 from tilelang.analysis.check import check_program
+from tilelang.analysis.fragment_runtime_extent import unplaced_shared_tiles
+from tilelang.analysis.subject import Subject
 from tilelang.arch.target import Target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Severity
@@ -48,6 +50,7 @@ def prim_func_of(program: TileProgram, target: Target, text: str | None = None) 
     """
     _, problems = check_program(program, target, text or "")
     raise_errors(problems, text)
+    raise_errors(list(unplaced_shared_tiles(Subject(program, target, text or ""))), text)
     if not program.complete:
         raise ValueError(_incomplete(program, problems))
     return build_prim_func(program, {name: op.build for name, op in TILE_OPS.items()})
