@@ -48,6 +48,8 @@ def decorate_value(run: Run, decorator: Any, args: list[Argument]) -> Any:
     if decorator in (macro, inline) and isinstance(value, Function):
         value.is_macro = True
         return value
+    if decorator is meta_class:
+        return value
     if decorator is prim_func and isinstance(value, Function):
         return PrimFunction(value)
     if isinstance(decorator, type) and issubclass(decorator, DType):
