@@ -80,7 +80,7 @@ class LiveEnvironment:
                 return self._interpret(run, node, function.__func__, [owner, *args], kwargs)
             if isinstance(function, types.FunctionType):
                 return self._interpret(run, node, function, args, kwargs)
-        if makes_kernel_object(run, function, args, kwargs):
+        if isinstance(function, type) and makes_kernel_object(run, function, args, kwargs):
             return make_object(run, node, function, args, kwargs)
         values = [plain(a) for a in args]
         named = {k: plain(a) for k, a in kwargs.items()}

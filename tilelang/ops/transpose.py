@@ -48,7 +48,7 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
     if src is None or dst is None:
         return
     two = len(src.extents) >= 2 and len(dst.extents) >= 2
-    turned = (src.extents[-1], src.extents[-2]) if two else ()
+    turned = list(src.extents)[:-3:-1] if two else []
     wrong = not two or any(
         context.prover.equal(a, b) is False for a, b in zip(turned, dst.extents[-2:], strict=True)
     )
