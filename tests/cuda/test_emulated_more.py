@@ -435,7 +435,8 @@ def both(A):
         lower_text(text)
     (problem,) = caught.value.problems
     assert problem.rule == "fragment-layout"
-    assert "x and y" in problem.message or "y and x" in problem.message
+    assert "y is laid out by T.gemm at line 17 (its accumulator, policy FullCol)" in problem.message
+    assert "x by T.gemm at line 16 (its accumulator, policy FullRow)" in problem.message
     assert len(problem.related) == 2, "both gemms are named"
 
 
