@@ -196,7 +196,7 @@ def mypy(folder: Path, disable: list[str]) -> list[tuple[str, int, str, str]]:
     lines = re.findall(
         r"^(\S+)\.py:(\d+): (?:error: (.*?)  \[([\w-]+)\]|note: (Revealed.*))$", done.stdout, re.MULTILINE
     )
-    return [(file, int(line), rule, message or note) for file, line, message, rule, note in lines]
+    return [(Path(file).name, int(line), rule, message or note) for file, line, message, rule, note in lines]
 
 
 @pytest.fixture

@@ -185,7 +185,7 @@ class TestAnalysis:
                 os.kill(pid, signal.SIGKILL)
             assert "A_shared" in await file.hover("A_shared =")
             file.replace("import tilelang\n", "import tilelang\n\n")
-            assert await file.diagnostics() == []
+            assert {d.code for d in await file.diagnostics()} <= {"guarded-tail"}  # hints
             assert "void" in (await file.generated("matmul_relu"))["text"]
         file.close()
 
