@@ -16,7 +16,7 @@ import tilelang
 import tilelang.language as T
 from tests.cuda.kernels import HEAD
 from tests.emulator.block import run
-from tests.emulator.memory import EmulationError, numpy_dtype, poison
+from tests.emulator.memory import EmulationError, SharedMemory, numpy_dtype, poison
 from tilelang.arch.cuda import WGMMA_BY_DEFAULT
 from tilelang.arch.target import parse_target
 from tilelang.frontend.specialise import trace_static
@@ -214,6 +214,18 @@ def test_what_is_missing_is_noticed(missing: str, said: str, rng: np.random.Gene
     broken = changed(lowered, lambda s: None if tile_ops.is_call(s.value, missing) else s)
     with pytest.raises(EmulationError, match=said):
         run(broken, tensors(rng))
+
+
+def test_a_fence_counts_for_what_its_threads_wrote() -> None:
+    shared, all_threads = SharedMemory(8), np.arange(2)
+    shared.write(all_threads, all_threads * 4, np.zeros((2, 4), np.uint8), "A")
+    shared.fence(all_threads[:1])
+    shared.barrier()
+    shared.read_by_proxy(all_threads[:1], np.array([0]), 4, "A")
+    with pytest.raises(EmulationError, match="byte 4, written with no proxy fence"):
+        shared.read_by_proxy(all_threads[:1], np.array([4]), 4, "A")
+    shared.fence(all_threads[:1])  # behind the barrier the one thread vouches for both
+    shared.read_by_proxy(all_threads[:1], np.array([4]), 4, "A")
 
 
 def test_a_wrong_stride_gives_a_wrong_result(rng: np.random.Generator) -> None:

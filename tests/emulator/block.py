@@ -295,7 +295,7 @@ class _Block:
         if name.startswith("mbarrier_"):
             return self._mbarrier(name, list(call.args), mask)
         if name == "fence_proxy_async":
-            self.shared.fence()
+            self.shared.fence(self.number[mask])
             return None
         if name in ("fence_barrier_init", "pdl_trigger", "pdl_sync"):
             return None

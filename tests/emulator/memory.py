@@ -58,9 +58,13 @@ class SharedMemory:
     def barrier(self) -> None:
         self.epoch += 1
 
-    def fence(self) -> None:
-        """fence.proxy.async: what was written is seen by the asynchronous proxy."""
-        self._unfenced[:] = False
+    def fence(self, thread: np.ndarray) -> None:
+        """fence.proxy.async by `thread` [n]: the asynchronous proxy sees what they wrote, and what others
+        wrote before the last barrier.
+        """
+        theirs = np.isin(self._writer, np.append(thread, ATOMIC))
+        if len(thread):
+            self._unfenced &= ~theirs & (self._written_at == self.epoch)
 
     def read_by_proxy(self, thread: np.ndarray, start: np.ndarray, count: int, what: str) -> np.ndarray:
         """`read` by an instruction of the asynchronous proxy."""
