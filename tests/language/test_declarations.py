@@ -21,7 +21,7 @@ from tilelang.language.vector_dtypes import VECTOR_NAMES
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = sorted(n for n in LANGUAGE if inspect.isfunction(getattr(T, n)))
 # What plain Python may compute with while a module is imported.
-HOST = {"ceildiv", "cdiv", "dynamic", "symbolic", "prim_func", "macro"}
+HOST = {"ceildiv", "cdiv", "dynamic", "symbolic", "prim_func", "macro", "inline", "meta_class"}
 
 
 def test_all_is_the_language_and_its_error():
@@ -40,9 +40,11 @@ def test_every_function_is_documented_and_annotated(name: str):
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - HOST))
 def test_calling_it_outside_a_kernel_says_so(name: str):
     parameters = inspect.signature(getattr(T, name)).parameters.values()
-    required = [1 for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    needed = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    required = [1 for p in needed if p.kind is not p.KEYWORD_ONLY]
+    named = {p.name: 1 for p in needed if p.kind is p.KEYWORD_ONLY}
     with pytest.raises(OutsideKernelError, match=rf"T\.{name} was called outside a kernel"):
-        getattr(T, name)(*required)
+        getattr(T, name)(*required, **named)
 
 
 @pytest.mark.parametrize(("name", "entry"), LANGUAGE.items())
@@ -182,6 +184,24 @@ def test_prim_func_and_macro_keep_the_function_and_are_not_called():
         main(1)
     with pytest.raises(OutsideKernelError, match=r"T\.helper"):
         helper(1)
+
+
+def test_inline_and_meta_class_keep_what_they_mark_and_are_not_called():
+    @T.meta_class
+    class Counter:
+        """Counts."""
+
+        @T.inline
+        def step(self, by): ...
+
+    @T.inline
+    def helper(x): ...
+
+    assert isinstance(Counter, type) and (Counter.__name__, Counter.__doc__) == ("Counter", "Counts.")
+    with pytest.raises(OutsideKernelError, match=r"T\.helper"):
+        helper(1)
+    with pytest.raises(OutsideKernelError, match=r"T\.step"):
+        Counter().step(1)
 
 
 def test_importing_the_language_is_light():

@@ -5,7 +5,7 @@ typedef struct {
   unsigned grid[3], block[3], shared;
   void *kernel, *stream;
   unsigned long long words[8];
-  int launches, contexts, allowed_shared, next_status;
+  int launches, cooperative, contexts, allowed_shared, next_status;
   char entry[64];
 } Record;
 
@@ -63,4 +63,10 @@ int cuLaunchKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned
   for (int i = 0; i < 5; i++) record.words[i] = *(unsigned long long *)params[i];
   record.launches++;
   return extra ? 1 : 0;
+}
+int cuLaunchCooperativeKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                              unsigned bz, unsigned shared, void *stream, void **params) {
+  int status = cuLaunchKernel(kernel, gx, gy, gz, bx, by, bz, shared, stream, params, 0);
+  record.cooperative += !status;
+  return status;
 }

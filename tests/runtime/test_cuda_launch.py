@@ -5,6 +5,7 @@ GPU.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import shutil
 import struct
 import subprocess
@@ -42,6 +43,7 @@ class Record(ctypes.Structure):
         ("stream", ctypes.c_void_p),
         ("words", ctypes.c_ulonglong * 8),
         ("launches", ctypes.c_int),
+        ("cooperative", ctypes.c_int),
         ("contexts", ctypes.c_int),
         ("allowed_shared", ctypes.c_int),
         ("next_status", ctypes.c_int),
@@ -83,11 +85,19 @@ def test_everything_reaches_the_driver(record):
     assert struct.pack("<Q", record.words[2])[:4] == struct.pack("<i", -2)
     assert record.words[3] == b.data_ptr()
     assert record.words[4] == 7
+    assert (record.launches, record.cooperative) == (1, 0)
+
+
+def test_blocks_that_wait_for_each_other_are_launched_together(record):
+    together = dataclasses.replace(PLAN, cooperative=True)
+    a, b = torch.zeros(7), torch.zeros(7)
+    cuda.CudaFunction(artifact(plan=together)).launch([a, 0.5, -2, b], [7], BOUND)
+    assert (record.launches, record.cooperative) == (1, 1)
+    assert (list(record.grid), list(record.block), record.shared) == ([3, 2, 1], [128, 1, 1], 100_000)
+    assert (record.stream, record.words[3], record.words[4]) == (0x5000, b.data_ptr(), 7)
 
 
 def test_a_tensor_that_begins_where_wide_moves_cannot_is_refused(record):
-    import dataclasses
-
     a, *others, b = PLAN.params
     wide = dataclasses.replace(
         PLAN, params=(dataclasses.replace(a, alignment=16), *others, dataclasses.replace(b, alignment=4))
@@ -124,8 +134,6 @@ def test_a_refused_launch_says_what_was_launched(record):
 
 
 def test_too_much_shared_memory_names_the_limit(record):
-    import dataclasses
-
     greedy = dataclasses.replace(PLAN, shared_bytes=300_000)
     with pytest.raises(
         CudaError, match="needs 300000 bytes of shared memory, this device has 232448 per block"

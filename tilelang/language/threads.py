@@ -80,7 +80,7 @@ def shfl_sync(value: Any, srcLane: Any, width: Any = 32, mask: Any = FULL_MASK) 
 
     width: lanes are numbered within segments of so many, a power of two. mask: the lanes that take part; all
     of them must get here. Everything that holds for `shfl_sync` holds for `shfl_xor`, `shfl_up` and
-    `shfl_down`. (CUDA C++ Programming Guide, warp shuffle functions)
+    `shfl_down` (CUDA C++ Programming Guide, warp shuffle functions).
     """
     raise OutsideKernelError("shfl_sync")
 
