@@ -228,6 +228,45 @@ async def test_on_a_gpu_a_large_case_is_asserted_and_timed(run_text):
     assert result.tflops > 1 and 0.01 < (result.roofline_share or 0.5) < 1.1
 
 
+OUT_OF_BOUNDS = """\
+import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit(pass_configs={"tl.disable_safe_memory_legalize": True})
+def k(A, B):
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    B: T.Tensor((N,), T.float32)
+    C = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, 128), threads=128) as bx:
+        for i in T.Parallel(128):
+            C[bx * 128 + i] = A[T.cast(B[bx * 128 + i], T.int32) + N * 100000]
+    return C
+
+
+def ref_k(A, B):
+    return A + B
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not _has_gpu(), reason="no NVIDIA GPU here")
+async def test_a_kernel_that_reads_out_of_bounds_on_the_device_is_said_to(run_text):
+    """Without the guards that the language has; with them such reads give zero."""
+    result = await run_text(OUT_OF_BOUNDS, ADD, path_first="no_other_tilelang")
+    assert not result.passed
+    assert "accessed memory out of bounds on the device" in result.error
+    guarded = await run_text(
+        OUT_OF_BOUNDS.replace('(pass_configs={"tl.disable_safe_memory_legalize": True})', "")
+        .replace("return A + B", "return torch.zeros_like(A)")
+        .replace("import tilelang\n", "import tilelang\nimport torch\n", 1),
+        ADD,
+        path_first="no_other_tilelang",
+    )
+    assert guarded.passed, guarded.error
+
+
 async def test_an_interpreter_that_is_not_there():
     request = RunRequest("/k.py", HEAD, ADD, HEAD, "/nowhere/python", 10)
     result = await run(request, lambda message: None)

@@ -60,11 +60,20 @@ def missing_bounds(buffer: ir.Var, indices: Sequence[Any], analyzer: sym.Analyze
         at, extent = constant(i), constant(n)
         if at is not None and extent is not None and 0 <= at < extent:
             continue
-        if not analyzer.can_prove(X.GE(i, index(0))):
-            found.append(X.GE(i, index(0)))
+        i, n = _same_width(index(i), index(n))
+        zero = X.const(0, str(i.ty))
+        if not analyzer.can_prove(X.GE(i, zero)):
+            found.append(X.GE(i, zero))
         if not analyzer.can_prove(X.LT(i, n)):
             found.append(X.LT(simplify(analyzer, i), n))
     return found
+
+
+def _same_width(a: Any, b: Any) -> tuple[Any, Any]:
+    """Both as 64-bit integers if either is: an index may be wider than the size it is compared with."""
+    if str(a.ty) == str(b.ty):
+        return a, b
+    return tuple(x if str(x.ty) == "int64" else X.Cast("int64", x) for x in (a, b))  # type: ignore[return-value]
 
 
 def _sizes(func: X.PrimFunc) -> Iterator[ir.Var]:
