@@ -117,7 +117,7 @@ def test_lenses_appear_by_themselves(editor: Nvim, quickstart: str) -> None:
 def test_preview_command_opens_beside_and_marks_lines(editor: Nvim, quickstart: str) -> None:
     go_to(editor, line_of(quickstart, "T.gemm("))
     editor.ask("vim.cmd.TilelangPreview()")
-    text = "\n".join(editor.until("preview", lambda: preview_text(editor)))
+    text = editor.until("preview", lambda: "\n".join(preview_text(editor)))
     assert "__global__" in text
     assert editor.ask("return vim.api.nvim_buf_get_name(0)") == quickstart  # the cursor stays in the Python
     names = editor.ask("return vim.tbl_map(vim.api.nvim_buf_get_name, vim.api.nvim_list_bufs())")

@@ -94,7 +94,8 @@ def test_the_error_goes_when_the_text_is_mended(window: Session, mistake: str) -
 
 def test_a_right_kernel_has_no_problem(window: Session, quickstart: str) -> None:
     window.until("lens", lambda: window.ask("lenses", path=quickstart))
-    assert not window.ask("diagnostics", path=quickstart)
+    found = window.ask("diagnostics", path=quickstart)
+    assert {d["severity"] for d in found} <= {"hint"}  # such as: the last tiles are guarded
 
 
 def test_hover_on_a_buffer(window: Session, quickstart: str) -> None:
@@ -294,7 +295,7 @@ def test_the_settings_of_type_checkers_are_offered_once(
     assert len(window.drive("texts", selector=MESSAGE)) == 1
     window.drive("click", selector=".notification-list-item a.monaco-button", text="Add settings")
     section = {"section": "python.analysis", "name": "diagnosticSeverityOverrides"}
-    written = window.until("the settings", lambda: window.ask("setting", **section))
+    written = window.until("the settings", lambda: window.ask("workspaceSetting", **section))
     assert written == {"reportInvalidTypeForm": "none", "reportRedeclaration": "none"}
     # The next report is not asked about: the answer is remembered.
     window.ask("report", **other)

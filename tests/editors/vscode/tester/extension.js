@@ -52,7 +52,7 @@ const methods = {
     others.set(vscode.Uri.file(path), [found]);
   },
 
-  setting: async ({ section, name }) => vscode.workspace.getConfiguration(section).inspect(name)?.workspaceValue ?? null,
+  workspaceSetting: async ({ section, name }) => vscode.workspace.getConfiguration(section).inspect(name)?.workspaceValue ?? null,
 
   hover: async ({ path, line, character }) => {
     const hovers = await provide('Hover', path, new vscode.Position(line, character));
