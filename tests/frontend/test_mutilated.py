@@ -46,12 +46,14 @@ def swapped_lines(text: str, at: int, count: int) -> str:
 
 def without_tokens(text: str, at: int, count: int) -> str:
     parts = tokens(text)
-    start = at % len(parts)
+    start = at % max(len(parts), 1)
     return "".join(parts[:start] + parts[start + count :])
 
 
 def another_word(text: str, at: int, count: int) -> str:
     parts = tokens(text)
+    if not parts:
+        return text
     parts[at % len(parts)] = f" {WORDS[count % len(WORDS)]} "
     return "".join(parts)
 
@@ -59,6 +61,8 @@ def another_word(text: str, at: int, count: int) -> str:
 def another_name(text: str, at: int, count: int) -> str:
     parts = tokens(text)
     names = [k for k, part in enumerate(parts) if part.isidentifier()]
+    if not names:
+        return text
     parts[names[at % len(names)]] = parts[names[(at * 31 + count) % len(names)]]
     return "".join(parts)
 
@@ -83,7 +87,8 @@ cuts = st.lists(
 
 def mutilated(text: str, chosen: list[Cut]) -> str:
     for kind, at, count in chosen:
-        text = CUTS[kind](text, at, count)
+        if text.strip():  # nothing is left to cut
+            text = CUTS[kind](text, at, count)
     return text
 
 
