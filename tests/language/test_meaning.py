@@ -67,6 +67,7 @@ FLOATS: dict[str, tuple[str, str]] = {
     "__cos": ("T.__cos(x)", "torch.cos(x)"),
     "__tan": ("T.__tan(x)", "torch.tan(x)"),
     "fast_rcp": ("T.fast_rcp(x)", "1 / x"),
+    "fmul": ("T.fmul(x, y)", "x * y"),
     "ieee_add": ("T.ieee_add(x, y)", "x + y"),
     "ieee_sub": ("T.ieee_sub(x, y, 'rn')", "x - y"),
     "ieee_mul": ("T.ieee_mul(x, y)", "x * y"),
@@ -92,6 +93,14 @@ INTEGERS: dict[str, tuple[str, str]] = {
     "shift_right": ("T.shift_right(x, y)", "x >> y"),
     "popcount": ("T.popcount(x) + T.popcount(T.int8(x))", "count(x, 32) + count(x, 8)"),
     "clz": ("T.clz(y) + T.clz(T.uint8(y)) + T.clz(x * 0)", "leading(y, 32) + leading(y, 8) + 32"),
+    "__ffs": (
+        "T.__ffs(x) + T.__ffs(T.int8(x)) * 40 + T.__ffs(T.int64(x)) * 2000 + T.__ffs(24)",
+        "lowest(x) * 2041 + 4",
+    ),
+    "index_to_coordinates": (
+        "T.index_to_coordinates(x + 50, (3, 5, 7))[1] * 10 + T.index_to_coordinates(y, [4, 3])[0]",
+        "(x + 50) // 7 % 5 * 10 + y // 3",
+    ),
     "align_up": ("T.align_up(y + 20, y)", "(y + 20 + y - 1) // y * y"),
     "abs": ("T.abs(x)", "x.abs()"),
     "max": ("T.max(x, y)", "torch.maximum(x, y)"),
@@ -124,6 +133,10 @@ def k(X, Y):
 
 def count(x, bits):
     return torch.tensor([bin(v & (2**bits - 1)).count("1") for v in x.tolist()], dtype=torch.int32)
+
+
+def lowest(x):
+    return torch.tensor([(v & -v).bit_length() for v in x.tolist()], dtype=torch.int32)
 
 
 def leading(x, bits):

@@ -427,6 +427,8 @@ def loops(A):
         while True:
             n += 1
             if n % 7 == 0:
+                T.continue_loop()
+            if n == 18:
                 continue
             if n > 20:
                 T.loop_break()
@@ -671,8 +673,11 @@ def clusters(A):
         rank = T.block_rank_in_cluster()
         tx = T.get_thread_binding()
         T.cluster_sync()
+        number = T.get_cluster_id() * 100 + T.get_cluster_ids()[0] * 1000
+        number = number + T.get_cluster_size() * 10000 + T.get_cluster_dims()[0] * 100000
+        number = number + T.get_cluster_extent() * 1000000 + T.get_cluster_extents()[1] * 10000000
         if tx == 0:
-            B[bx] = A[bx] * 10 + rank
-        T.cluster_arrive()
+            B[bx] = A[bx] * 10 + rank + number
+        T.cluster_arrive_relaxed()
         T.cluster_wait()
     return B

@@ -128,7 +128,7 @@ def _loops(a: torch.Tensor) -> torch.Tensor:
     n = x = 5
     while True:
         n += 1
-        if n % 7 == 0:
+        if n % 7 == 0 or n == 18:
             continue
         if n > 20:
             break
@@ -216,7 +216,7 @@ CASES = [
     Case(
         "clusters",
         (torch.arange(8, dtype=torch.int32),),
-        lambda a: a * 10 + a % 2,
+        lambda a: a * 10 + a % 2 + a // 2 * 1100 + 14220000,
         lacking=("cpu", "metal", "hip", "emulator", "sm_80"),
     ),
     Case("warp_groups", (random(2, 300),), lambda a: torch.stack([a[1] + 1, a[0] * 2])),

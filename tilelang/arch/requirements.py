@@ -52,6 +52,7 @@ REQUIREMENTS: Mapping[str, tuple[str, Requirement]] = {
     "mbarrier_init": ("alloc_barrier", _HOPPER),
     "fence_proxy_async": ("fence_proxy_async", _HOPPER),
     "cluster_arrive": ("cluster_arrive", _HOPPER),
+    "cluster_arrive_relaxed": ("cluster_arrive_relaxed", _HOPPER),
     "cluster_wait": ("cluster_wait", _HOPPER),
     "cluster_sync": ("cluster_sync", _HOPPER),
     "cluster_rank": ("block_rank_in_cluster", _HOPPER),

@@ -174,6 +174,7 @@ BARRIER_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "ptx_wait_group": _wait_group,
     "async_copy": _async_copy,
     "cluster_arrive": _plain("cluster_arrive"),
+    "cluster_arrive_relaxed": _plain("cluster_arrive_relaxed"),
     "cluster_wait": _plain("cluster_wait"),
     "cluster_sync": _plain("cluster_sync"),
     "block_rank_in_cluster": _rank,

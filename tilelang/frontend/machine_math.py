@@ -31,12 +31,12 @@ _ON_NUMBERS: dict[str, Callable[..., float]] = {
     "__tan": math.tan,
     "fast_rcp": lambda x: 1.0 / x,
 }
-_COUNTED = ("popcount", "clz")
+_COUNTED = ("popcount", "clz", "__ffs")
 
 
 def is_machine_math(op: str) -> bool:
     """Whether `machine_math` knows the function."""
-    own = (*_COUNTED, "likely", "__ldg", "dp4a", "align_up")
+    own = (*_COUNTED, "likely", "__ldg", "dp4a", "align_up", "index_to_coordinates")
     return op in math_ops.FAST or op in math_ops.IEEE or op in own
 
 
@@ -46,6 +46,8 @@ def machine_math(run: Run, op: str, call: Bound) -> Any:
         return _read_only(run, call)
     if op == "dp4a":
         return _dot_of_four(run, call)
+    if op == "index_to_coordinates":
+        return _coordinates(run, call)
     rounding = call.value("rounding_mode", "rn") if op in math_ops.IEEE else "rn"
     names = [n for n in call.arguments if n != "rounding_mode"]
     values = [scalar(run, call.value(n), call.span_of(n)) for n in names]
@@ -99,6 +101,8 @@ def _count(op: str, value: Any) -> Any:
     dtype = dtype_of_expr(value)
     if isinstance(value, X.IntImm):
         number = int(value.value) & ((1 << bits(dtype)) - 1)
+        if op == "__ffs":
+            return (number & -number).bit_length()
         return number.bit_count() if op == "popcount" else bits(dtype) - number.bit_length()
     if is_float(dtype):
         raise TypeError(f"bits are counted in integers, not in a {dtype}")
@@ -107,10 +111,31 @@ def _count(op: str, value: Any) -> Any:
     if width < 32:  # of the number's own bits, not of copies of its sign
         wide = cast("uint32", value)
         wide = X.bitwise_and(wide, X.const((1 << width) - 1, "uint32"))
+    if op == "__ffs":
+        lowest = X.bitwise_and(wide, X.bitwise_not(wide) + X.const(1, dtype_of_expr(wide)))
+        return X.const(max(width, 32), "int32") - cast("int32", X.clz(lowest))
     if op == "popcount":
         return cast(dtype if width >= 32 else "int32", X.popcount(wide))
     counted = cast("int32", X.clz(wide))
     return counted if width >= 32 else binary(ast.Sub, counted, 32 - width)
+
+
+def _coordinates(run: Run, call: Bound) -> Any:
+    """Quotients and remainders of a flat row-major number, a list with the outermost first."""
+    index, shape = scalar(run, call.value("index"), call.span_of("index")), call.value("shape")
+    if isinstance(index, Unknown) or isinstance(shape, Unknown):
+        return index if isinstance(index, Unknown) else shape
+    if not isinstance(shape, list | tuple) or not shape:
+        what = "`shape` must be a list or tuple of at least one extent"
+        return run.report(BAD_ARGUMENTS, call.span_of("shape"), callee=call.callee, what=what)
+    found: list[Any] = []
+    for extent in reversed(shape):
+        size = scalar(run, extent, call.span_of("shape"))
+        if isinstance(size, Unknown):
+            return size
+        found.append(fold(binary(ast.Mod, index, size)))
+        index = fold(binary(ast.FloorDiv, index, size))
+    return found[::-1]
 
 
 def _read_only(run: Run, call: Bound) -> Any:

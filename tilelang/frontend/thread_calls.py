@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from tvm import ir
 from tvm import tirx as X
@@ -11,7 +13,7 @@ from tvm import tirx as X
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.dtypes import is_float
-from tilelang.frontend.operators import as_bool, cast
+from tilelang.frontend.operators import as_bool, binary, cast
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
 from tilelang.ir import thread_ops, tile_ops
@@ -19,6 +21,7 @@ from tilelang.ir.tile_program import Evaluate, Jump, Launch
 from tilelang.ir.values import Unknown, as_int
 from tilelang.language.threads import FULL_MASK
 
+CLUSTER_DIMS = "tl.cluster_dims"  # attribute of the function: blocks of a cluster, as in "2, 1, 1"
 _DIMENSIONS = 3
 _WARPS_PER_GROUP = 4
 _NAMED_BARRIERS = 16
@@ -96,6 +99,55 @@ def _block_extent(run: Run, call: Bound) -> Any:
 def _block_extents(run: Run, call: Bound) -> Any:
     launch = _launch(run, call)
     return launch if isinstance(launch, Unknown) else [*launch.grid, 1, 1][:_DIMENSIONS]
+
+
+def _cluster(run: Run) -> list[int]:
+    """Blocks of a cluster along x, y and z."""
+    given = run.attrs.get(CLUSTER_DIMS)
+    return [int(n) for n in str(given).split(",")] if given else [1, 1, 1]
+
+
+def _cluster_dims(run: Run, call: Bound) -> Any:
+    launch = _launch(run, call)
+    return launch if isinstance(launch, Unknown) else _cluster(run)
+
+
+def _cluster_size(run: Run, call: Bound) -> Any:
+    dims = _cluster_dims(run, call)
+    return dims if isinstance(dims, Unknown) else math.prod(dims)
+
+
+def _cluster_ids(run: Run, call: Bound) -> Any:
+    launch = _launch(run, call)
+    if isinstance(launch, Unknown):
+        return launch
+    return [
+        var if n == 1 else X.floordiv(var, n)
+        for var, n in zip(launch.block_vars, _cluster(run), strict=False)
+    ]
+
+
+def _cluster_extents(run: Run, call: Bound) -> Any:
+    extents = _block_extents(run, call)
+    if isinstance(extents, Unknown):
+        return extents
+    return [
+        extent if n == 1 else binary(ast.FloorDiv, extent, n)
+        for extent, n in zip(extents, _cluster(run), strict=True)
+    ]
+
+
+def _one_of(many: Callable[[Run, Bound], Any], kind: str) -> Callable[[Run, Bound], Any]:
+    """The entry of `many` along `dim`."""
+
+    def entry(run: Run, call: Bound) -> Any:
+        found = many(run, call)
+        if isinstance(found, Unknown):
+            return found
+        dim = _dim(run, call, kind, len(found))
+        return dim if isinstance(dim, Unknown) else found[dim]
+
+    return entry
 
 
 # Numbers in the warp
@@ -276,12 +328,16 @@ def _sync_grid(run: Run, call: Bound) -> None:
     run.emit(Evaluate(tile_ops.call(thread_ops.SYNC_GRID, [], span=call.span), call.span))
 
 
-def _loop_break(run: Run, call: Bound) -> None:
+def _jump(kind: Literal["break", "continue"]) -> Callable[[Run, Bound], None]:
+    return lambda run, call: _leave_iteration(run, call, kind)
+
+
+def _leave_iteration(run: Run, call: Bound, kind: Literal["break", "continue"]) -> None:
     if not run.loops or not run.loops[-1].traced:
         what = "leaves a loop of the kernel, but stands in none"
         run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=what)
         return
-    run.emit(Jump("break", call.span))
+    run.emit(Jump(kind, call.span))
 
 
 def _statement(make: Callable[[Run, Bound], None]) -> Callable[[Run, Bound], Any]:
@@ -307,6 +363,12 @@ THREAD_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "get_block_bindings": _block_bindings,
     "get_block_extent": _block_extent,
     "get_block_extents": _block_extents,
+    "get_cluster_dims": _cluster_dims,
+    "get_cluster_size": _cluster_size,
+    "get_cluster_ids": _cluster_ids,
+    "get_cluster_id": _one_of(_cluster_ids, "a grid of this kernel"),
+    "get_cluster_extents": _cluster_extents,
+    "get_cluster_extent": _one_of(_cluster_extents, "the grid"),
     "get_lane_idx": _in_warp(lambda thread, size: X.floormod(thread, size)),
     "get_warp_idx": _in_warp(lambda thread, size: X.floordiv(thread, size)),
     "get_warp_idx_sync": _in_warp(lambda thread, size: X.floordiv(thread, size)),
@@ -327,7 +389,9 @@ THREAD_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "syncthreads_and": _exchange("tl.syncthreads_and", ("predicate",), "int32"),
     "syncthreads_or": _exchange("tl.syncthreads_or", ("predicate",), "int32"),
     **{op.removeprefix("tl."): _exchange(op, ("value",), None) for op in thread_ops.WARP_REDUCTIONS},
-    "loop_break": _statement(_loop_break),
+    "loop_break": _statement(_jump("break")),
+    "break_loop": _statement(_jump("break")),
+    "continue_loop": _statement(_jump("continue")),
     "sync_threads": _statement(_sync_threads),
     "named_barrier_arrive": _statement(_named_arrive),
     "sync_warp": _statement(_sync_warp),

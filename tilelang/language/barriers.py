@@ -80,6 +80,11 @@ def cluster_arrive() -> None:
     raise OutsideKernelError("cluster_arrive")
 
 
+def cluster_arrive_relaxed() -> None:
+    """`T.cluster_arrive` that orders no memory: what this thread wrote before need not be seen."""
+    raise OutsideKernelError("cluster_arrive_relaxed")
+
+
 def cluster_wait() -> None:
     """Wait until all threads of the cluster have arrived."""
     raise OutsideKernelError("cluster_wait")

@@ -130,6 +130,16 @@ def loop_break() -> None:
     raise OutsideKernelError("loop_break")
 
 
+def break_loop() -> None:
+    """The same as `T.loop_break`."""
+    raise OutsideKernelError("break_loop")
+
+
+def continue_loop() -> None:
+    """Go on with the next iteration of the loop of the kernel around, as `continue` does."""
+    raise OutsideKernelError("continue_loop")
+
+
 def vectorized(start: Any, stop: Any = None, *, annotations: Annotations = None) -> Iterator[Scalar]:
     """A loop that becomes one vector operation; serial where the accesses are not contiguous."""
     raise OutsideKernelError("vectorized")

@@ -310,6 +310,21 @@ def clz(x: Any) -> Scalar:
     raise OutsideKernelError("clz")
 
 
+def __ffs(value: Any) -> Scalar:
+    """The position of the lowest set bit of an integer, counted from 1; 0 for 0 (int32)."""
+    raise OutsideKernelError("__ffs")
+
+
+def fmul(x: Any, y: Any) -> Scalar:
+    """x * y rounded to the nearest by itself: no fused multiply-add is made from it."""
+    raise OutsideKernelError("fmul")
+
+
+def index_to_coordinates(index: Any, shape: Any) -> list[Scalar]:
+    """The coordinates of the flat row-major number `index` in a tensor of that shape, outermost first."""
+    raise OutsideKernelError("index_to_coordinates")
+
+
 def hypot(x1: Any, x2: Any) -> Scalar:
     """sqrt(x1 * x1 + x2 * x2)."""
     raise OutsideKernelError("hypot")

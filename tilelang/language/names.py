@@ -140,7 +140,8 @@ _EXPRESSIONS = _entries(
     "expr",
     "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt pow fma fmod sigmoid erf "
     "sin cos tan asin acos atan atan2 sinh cosh tanh "
-    "asinh acosh atanh hypot copysign ldexp nextafter fabs popcount clz align_up likely __ldg "
+    "asinh acosh atanh hypot copysign ldexp nextafter fabs popcount clz __ffs align_up likely __ldg "
+    "index_to_coordinates "
     "__exp __exp10 __log __log2 __log10 __sin __cos __tan fast_rcp "
     "ieee_add ieee_sub ieee_mul ieee_fmaf ieee_frcp ieee_fsqrt ieee_frsqrt ieee_fdiv dp4a "
     "rng_init rng_rand rng_rand_float "
@@ -150,6 +151,7 @@ _EXPRESSIONS = _entries(
     "bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right",
 ) | {
     "cdiv": Entry("expr", "ceildiv"),
+    "fmul": Entry("expr", "ieee_mul"),
     "Select": Entry("expr", "Select"),
     "round": Entry("expr", "round", unsupported=frozenset({"rounding_mode"})),
     "cast": Entry("expr", "cast", unsupported=frozenset({"rbits"})),
@@ -165,11 +167,12 @@ _THREADS = _entries(
     "thread",
     "get_thread_binding get_thread_bindings get_thread_extent get_thread_extents "
     "get_block_binding get_block_bindings get_block_extent get_block_extents "
-    "get_lane_idx get_warp_idx get_warp_idx_sync get_warp_group_idx shuffle_elect "
+    "get_cluster_dims get_cluster_size get_cluster_id get_cluster_ids get_cluster_extent "
+    "get_cluster_extents get_lane_idx get_warp_idx get_warp_idx_sync get_warp_group_idx shuffle_elect "
     "shfl_sync shfl_xor shfl_up shfl_down any_sync all_sync ballot_sync ballot activemask "
     "match_any_sync match_all_sync syncthreads_count syncthreads_and syncthreads_or "
     "warp_reduce_sum warp_reduce_max warp_reduce_min warp_reduce_bitand warp_reduce_bitor "
-    "sync_threads sync_warp sync_grid named_barrier_arrive loop_break",
+    "sync_threads sync_warp sync_grid named_barrier_arrive loop_break break_loop continue_loop",
 )
 
 _EXTERNS = _entries(
@@ -180,7 +183,7 @@ _EXTERNS = _entries(
 
 _BARRIERS = _entries(
     "barrier",
-    "cluster_arrive cluster_wait cluster_sync block_rank_in_cluster "
+    "cluster_arrive cluster_arrive_relaxed cluster_wait cluster_sync block_rank_in_cluster "
     "alloc_barrier mbarrier_wait_parity mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_arrive "
     "barrier_wait fence_proxy_async ptx_commit_group ptx_wait_group pdl_trigger pdl_sync set_max_nreg "
     "inc_max_nreg dec_max_nreg no_set_max_nreg disable_warp_group_reg_alloc "

@@ -46,6 +46,36 @@ def get_block_extents() -> list[Any]:
     raise OutsideKernelError("get_block_extents")
 
 
+def get_cluster_dims() -> list[int]:
+    """The numbers of blocks of a cluster along x, y and z; ones where the launch has no clusters."""
+    raise OutsideKernelError("get_cluster_dims")
+
+
+def get_cluster_size() -> int:
+    """The number of blocks of a cluster, 1 where the launch has no clusters."""
+    raise OutsideKernelError("get_cluster_size")
+
+
+def get_cluster_id(dim: int = 0) -> Scalar:
+    """The number of the block's cluster along `dim` of the grid (0 is x)."""
+    raise OutsideKernelError("get_cluster_id")
+
+
+def get_cluster_ids() -> list[Scalar]:
+    """The numbers of the block's cluster, one for each dimension of the grid."""
+    raise OutsideKernelError("get_cluster_ids")
+
+
+def get_cluster_extent(dim: int = 0) -> Any:
+    """The number of clusters along `dim` of the grid."""
+    raise OutsideKernelError("get_cluster_extent")
+
+
+def get_cluster_extents() -> list[Any]:
+    """The numbers of clusters along x, y and z."""
+    raise OutsideKernelError("get_cluster_extents")
+
+
 def get_lane_idx(warp_size: Any = None) -> Scalar:
     """The number of the thread in its warp. warp_size: 32 if not given (64 on AMD GPUs that have such
     wavefronts).

@@ -82,6 +82,11 @@ THREAD_OPS: Mapping[str, Intrinsic] = {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }"""
     ),
+    "cluster_arrive_relaxed": Intrinsic(
+        """void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;");
+}"""
+    ),
     "cluster_wait": Intrinsic(
         """void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
