@@ -26,14 +26,18 @@ DEVICES = [
 ]
 
 
-def compiled_for(kernel: JITFunction, device: str) -> JITFunction:
+def compiled_for(kernel: JITFunction, device: str, effort: str = "-O0") -> JITFunction:
     """The same kernel for a device; on the CPU every allocation starts as NaN, so that no unwritten read
     hides.
+
+    effort: of LLVM. Its optimiser takes ten times as long over a large kernel, whose meaning is the same.
     """
     if device == "cuda":
         return JITFunction(kernel.function, replace(kernel.options, target=_gpu()))
     configs = {**kernel.options.pass_configs, PassConfigKey.TL_CPU_POISON_ALLOCATIONS.value: True}
-    options = replace(kernel.options, target=parse_target("cpu"), pass_configs=configs)
+    options = replace(
+        kernel.options, target=parse_target("cpu"), pass_configs=configs, compile_flags=(effort,)
+    )
     return JITFunction(kernel.function, options)
 
 

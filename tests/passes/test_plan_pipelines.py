@@ -6,9 +6,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from tvm import tirx as X
 
+from tests.cuda.kernels import lower_text
+from tests.emulator.block import run
 from tests.ir.hand_made import gemm_relu
 from tilelang.ir import tile_ops
 from tilelang.ops.copy import Copy
@@ -83,3 +86,36 @@ def test_a_short_loop_guards_its_prologue() -> None:
 def test_spans_survive() -> None:
     plan = plan_pipelines(gemm_relu())
     assert [c.span.line for c in copies(plan)] == [15, 16, 15, 16, 22]
+
+
+SIBLINGS = """
+@tilelang.jit(out_idx=[1])
+def siblings(second: int = 2):
+    @T.prim_func
+    def kernel(A: T.Tensor((8, 64), T.float32), B: T.Tensor((64,), T.float32)):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((64,), T.float32)
+            total = T.alloc_fragment((64,), T.float32)
+            T.clear(total)
+            for k in T.Pipelined(5, num_stages=2):
+                T.copy(A[k, :], tile)
+                for i in T.Parallel(64):
+                    total[i] += tile[63 - i]
+            for k in T.Pipelined(5, 8, num_stages=second):
+                T.copy(A[k, :], tile)
+                for i in T.Parallel(64):
+                    total[i] += 10 * tile[63 - i]
+            T.copy(total, B)
+
+    return kernel
+"""
+
+
+@pytest.mark.parametrize(("second", "floats"), [(2, 2 * 64), (3, 5 * 64)])
+def test_loops_of_as_many_stages_share_the_versions(second: int, floats: int) -> None:
+    """The emulator would see the second loop's first copies race with the first loop's last reads."""
+    lowered = lower_text(SIBLINGS, second=second)
+    a, b = np.arange(512, dtype=np.float32).reshape(8, 64), np.zeros(64, np.float32)
+    run(lowered, {"A": a, "B": b})
+    assert np.array_equal(b, (a[:5].sum(0) + 10 * a[5:].sum(0))[::-1])
+    assert lowered.plan.shared_bytes == 4 * floats

@@ -11,9 +11,9 @@ Out: loops without pipelining. A loop with S >= 2 stages becomes
              commit
              the rest of the body, reading version k % S
 
-     Every tile filled by such a copy has S versions, of this loop alone. One barrier per iteration orders
-     everything: it makes the group of iteration k visible, and it comes after the last read of the version
-     that is refilled next.
+     Every tile filled by such a copy has S versions, which loops of as many stages share. One barrier per
+     iteration orders everything: it makes the group of iteration k visible, and it comes after the last read
+     of the version that is refilled next.
 Not: reordering anything else. A copy joins the pipeline only if it surely may run early: from global memory
      that the loop does not write, at indices that nothing else in the body determines (scalars read from
      memory are replayed), filling a whole shared tile that is read only after it, in the same iteration.
@@ -22,7 +22,7 @@ Not: reordering anything else. A copy joins the pipeline only if it surely may r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -68,8 +68,9 @@ def plan_pipelines(func: X.PrimFunc, asynchronous: bool = True) -> PipelinePlan:
     """
     planner = _Planner(func, asynchronous)
     body = planner.rewrite(func.body, inside_loop=False)
-    body = _drop_unused(body)
-    return PipelinePlan(func.with_body(body), frozenset(planner.versioned), planner.stages)
+    body = _allocate(body, planner.versions)
+    versioned = frozenset(v.__chandle__() for by in planner.versions.values() for v in by.values())
+    return PipelinePlan(func.with_body(body), versioned, planner.stages)
 
 
 @dataclass(eq=False)
@@ -86,7 +87,7 @@ class _Producer:
 class _Planner:
     def __init__(self, func: X.PrimFunc, asynchronous: bool) -> None:
         self._asynchronous = asynchronous
-        self.versioned: set[int] = set()
+        self.versions: dict[int, dict[int, ir.Var]] = {}  # tile -> stages -> the tile in so many versions
         self.stages: dict[int, int] = {}
         self._viewed: set[int] = set()
         self._producers: dict[int, list[_Producer]] = {}  # loop -> its producers
@@ -140,8 +141,8 @@ class _Planner:
         stages = _stages(loop)
         if loop.span is not None:
             self.stages[int(loop.span.line)] = stages
-        versions = {p.buffer.__chandle__(): _versioned(p.buffer, stages) for p in producers}
-        self.versioned.update(v.__chandle__() for v in versions.values())
+        shared = any(stages in self.versions.get(p.buffer.__chandle__(), {}) for p in producers)
+        versions = {p.buffer.__chandle__(): self._versions_of(p.buffer, stages) for p in producers}
         taken = {p.stmt.__chandle__() for p in producers}
         rest = [s for s in _sequence(body) if s.__chandle__() not in taken]
 
@@ -185,10 +186,17 @@ class _Planner:
             annotations={LOOP_KIND: "serial", SETTLED: True},
             span=at,
         )
-        allocations = [X.AllocBuffer(v, span=at) for v in versions.values()]
-        # In an outer loop the prologue refills versions that slower threads may still read.
-        before = [_barrier(at)] if inside_loop else []
-        return seq([*allocations, *before, prologue, main])
+        # In an outer loop, or after a loop over the same tiles, the prologue refills versions that slower
+        # threads may still read.
+        before = [_barrier(at)] if inside_loop or shared else []
+        return seq([*before, prologue, main])
+
+    def _versions_of(self, buffer: ir.Var, stages: int) -> ir.Var:
+        """`buffer` in `stages` versions: the same for every loop that has as many."""
+        found = self.versions.setdefault(buffer.__chandle__(), {})
+        if stages not in found:
+            found[stages] = _versioned(buffer, stages)
+        return found[stages]
 
 
 def _candidates(loop: X.For) -> Iterator[_Producer]:
@@ -318,8 +326,8 @@ def _plain(loop: X.For, body: Any) -> X.For:
     )
 
 
-def _drop_unused(body: Any) -> Any:
-    """Without allocations that nothing touches any more."""
+def _allocate(body: Any, versions: Mapping[int, Mapping[int, ir.Var]]) -> Any:
+    """With versioned tiles allocated where the tile is, and without what nothing touches any more."""
     used = {a.buffer.__chandle__() for a in all_accesses(body)}
 
     def mark(stmt: Any) -> None:
@@ -330,12 +338,15 @@ def _drop_unused(body: Any) -> Any:
 
     mark(body)
 
-    def drop(stmt: Any) -> Any:
+    def place(stmt: Any) -> Any:
         if isinstance(stmt, X.AllocBuffer):
-            return stmt if stmt.buffer.__chandle__() in used else None
-        return remake(stmt, drop)
+            handle = stmt.buffer.__chandle__()
+            kept = [stmt] if handle in used else []
+            more = [X.AllocBuffer(v, span=stmt.span) for v in versions.get(handle, {}).values()]
+            return seq([*kept, *more]) if kept or more else None
+        return remake(stmt, place)
 
-    return drop(body)
+    return place(body)
 
 
 def _sequence(body: Any) -> list[Any]:

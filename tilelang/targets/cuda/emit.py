@@ -47,6 +47,7 @@ FUNCTIONS = {
 # Hardware approximations, for kernels that ask for fast math.
 _FAST = {
     "exp": {"float32": "__expf({0})"},
+    "exp2": {"float32": "@exp2_approx"},
     "exp10": {"float32": "__exp10f({0})"},
     "log": {"float32": "__logf({0})"},
     "log2": {"float32": "__log2f({0})"},

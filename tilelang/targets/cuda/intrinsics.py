@@ -235,6 +235,14 @@ INTRINSICS: Mapping[str, Intrinsic] = {
         for transposed in (False, True)
     },
     **_mma_helpers(),
+    # PTX ISA 9.7.3.21 ex2: one instruction; exp2f scales its argument to reach denormal results too.
+    "exp2_approx": Intrinsic(
+        """float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}"""
+    ),
     # PTX ISA 9.7.9.22 cvt: to the nearest TF32; the unit would cut the low 13 bits off.
     "round_tf32": Intrinsic(
         """float round_tf32(float x) {

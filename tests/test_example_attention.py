@@ -1,0 +1,81 @@
+"""The attention examples against torch: grouped heads, masks, ragged lengths, sizes that leave a rest."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+import torch
+
+from tests.on_device import DEVICES, compiled_for, random
+
+F16, BF16 = torch.float16, torch.bfloat16
+SMALL = {"block_M": 32, "block_N": 32, "threads": 64}
+
+pytestmark = pytest.mark.parametrize("device", DEVICES)
+
+
+def example(name: str):
+    return importlib.import_module(f"examples.attention.{name}")
+
+
+def close(found: torch.Tensor, expected: torch.Tensor, tolerance: float = 5e-3) -> None:
+    torch.testing.assert_close(found.float(), expected.float(), rtol=tolerance, atol=tolerance)
+
+
+def heads_first(device, seq_q=70, seq_kv=100, heads=2, heads_kv=1, dim=32, dtype=BF16):
+    """Q, K and V in [batch, heads, seq, dim]."""
+    q = random(1, heads, seq_q, dim, dtype=dtype, device=device)
+    return q, *(random(1, heads_kv, seq_kv, dim, dtype=dtype, device=device, seed=s) for s in (1, 2))
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_flash_attention_bhsd(device, causal):
+    module = example("flash_attention_bhsd")
+    q, k, v = heads_first(device)
+    out, log_sum = compiled_for(module.flash_attention_bhsd, device)(1, 2, 1, 70, 100, 32, causal, **SMALL)(
+        q, k, v
+    )
+    expected, expected_sum = module.ref_program(q, k, v, causal)
+    close(out, expected, 2e-2)
+    close(log_sum, expected_sum, 1e-3)
+
+
+def test_rows_that_see_nothing(device):
+    """Under a causal mask, more queries than keys: the first ones have nothing to attend to."""
+    module = example("flash_attention_bhsd")
+    q, k, v = heads_first(device, seq_q=70, seq_kv=40)
+    out, log_sum = compiled_for(module.flash_attention_bhsd, device)(1, 2, 1, 70, 40, 32, True, **SMALL)(
+        q, k, v
+    )
+    close(out, module.ref_program(q, k, v, True)[0].nan_to_num(0), 2e-2)
+    assert (log_sum[:, :, :30] < -1e20).all()
+
+
+def test_flash_attention_varlen(device):
+    module = example("flash_attention_varlen")
+    kernel = compiled_for(module.flash_attention_varlen, device)(2, 1, 32, True, **SMALL)
+    for lengths_q, lengths_kv in (([40, 1, 33], [40, 1, 33]), ([5, 64], [70, 64]), ([50], [20])):
+        starts_q, starts_kv = module.starts(lengths_q, device), module.starts(lengths_kv, device)
+        q = random(sum(lengths_q), 2, 32, dtype=F16, device=device)
+        k, v = (random(sum(lengths_kv), 1, 32, dtype=F16, device=device, seed=s) for s in (1, 2))
+        found = kernel(q, k, v, starts_q, starts_kv, max(lengths_q))
+        close(found, module.ref_program(q, k, v, starts_q, starts_kv, True))
+
+
+@pytest.mark.parametrize("window", [0, 40])
+def test_attention_sink(device, window):
+    module = example("attention_sink")
+    q, k, v = heads_first(device)
+    sinks = random(2, dtype=BF16, device=device)
+    found = compiled_for(module.attention_sink, device)(q, k, v, sinks, window=window, **SMALL)
+    close(found, module.ref_program(q, k, v, sinks, window), 2e-2)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_block_sparse_attention(device, causal):
+    module = example("block_sparse_attention")
+    q, k, v = heads_first(device, heads_kv=2, dtype=F16)
+    visits = random(1, 2, 3, 4, device=device) > 0
+    kernel = compiled_for(module.block_sparse_attention, device)(1, 2, 70, 100, 32, causal, **SMALL)
+    close(kernel(q, k, v, visits), module.ref_program(q, k, v, visits, causal, 32, 32))
