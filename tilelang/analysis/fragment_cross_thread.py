@@ -78,16 +78,25 @@ def _replicated(subject: Subject) -> set[Buffer]:
 
 def _alone(subject: Subject, seen: _Seen) -> Problem | None:
     access = seen.access
-    fields = {"access": _text(access), "target": subject.target}
     walked = [v for index in seen.indices if (v := _walked(index, seen)) is not None]
     twice = next((v for k, v in enumerate(walked) if any(v.same_as(w) for w in walked[:k])), None)
     if twice is not None and _at_least_two(subject, twice):
-        return FRAGMENT_DIAGONAL.at(access.span, related=declared(access.buffer), var=twice.name, **fields)
+        return FRAGMENT_DIAGONAL.at(
+            access.span,
+            related=declared(access.buffer),
+            var=twice.name,
+            access=_text(access),
+            target=subject.target,
+        )
     for index in seen.indices:
         var = _shifted(subject, index, seen)
         if var is not None:
             return FRAGMENT_CROSS_THREAD.at(
-                access.span, related=declared(access.buffer), var=var.name, **fields
+                access.span,
+                related=declared(access.buffer),
+                var=var.name,
+                access=_text(access),
+                target=subject.target,
             )
     return None
 

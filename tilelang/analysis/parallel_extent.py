@@ -15,7 +15,7 @@ from tilelang.analysis.coverage import ranges_text, span_of
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.scope import PARALLEL_EXTENT
-from tilelang.ir.values import as_int
+from tilelang.ir.values import Buffer, as_int
 from tilelang.ops.operands import declared
 
 _LARGEST = 1 << 12  # elements of a dimension
@@ -30,6 +30,8 @@ def check(subject: Subject) -> Iterator[Problem]:
         buffer = history.buffer
         if buffer.scope != "local.fragment" or history.escaped or buffer in viewed:
             continue
+        if not any(_leaves_out(buffer, touch) for touch in history.touches):
+            continue  # nearly always, and what follows is slow
         found = _partial_update(subject, history)
         if found is not None:
             touch, dim, covered = found
@@ -61,6 +63,20 @@ def _partial_update(subject: Subject, history: History) -> tuple[Touch, int, np.
     plain = all(t.starts is not None and _own_variables(t) for t, _, _ in partial)
     elsewhere = any(t.mode != "write" and t.order != first.order for t in history.touches)
     return partial[0] if plain and elsewhere else None
+
+
+def _leaves_out(buffer: Buffer, touch: Touch) -> bool:
+    """Whether the T.Parallel loop right around a statement may not walk all of the fragment."""
+    if touch.starts is None or not _own_variables(touch):
+        return False
+    loop = touch.context.loops[-1]
+    low = dict(zip(loop.vars, loop.mins, strict=False))
+    extents = dict(zip(loop.vars, loop.extents, strict=False))
+    for start, size in zip(touch.starts, buffer.shape, strict=False):
+        var = next((v for v in loop.vars if v.same_as(start)), None)
+        if var is None or as_int(low[var]) != 0 or as_int(extents[var]) != as_int(size):
+            return True
+    return False
 
 
 def _own_variables(touch: Touch) -> bool:

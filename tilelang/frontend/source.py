@@ -6,16 +6,23 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Callable
 from functools import lru_cache
 
 from tilelang.diagnostics.span import Span
 
+Parse = Callable[[str], ast.Module]
+
 
 class Source:
-    """One file's text. `tree` is parsed on first use and raises SyntaxError as `ast.parse` does."""
+    """One file's text. `tree` is parsed on first use and raises SyntaxError as `ast.parse` does.
 
-    def __init__(self, path: str, text: str) -> None:
+    parse: `ast.parse`, or what does the same faster for a text that was parsed before in another state.
+    """
+
+    def __init__(self, path: str, text: str, parse: Parse = ast.parse) -> None:
         self.path = path
+        self._parse = parse
         text = text.removeprefix("\ufeff")  # a byte order mark is no part of the text
         self.text = text
         # ast counts \n, \r\n and \r as line ends, but not \f or \x1c as str.splitlines does.
@@ -27,7 +34,7 @@ class Source:
         if self._tree is None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SyntaxWarning)  # Python says these itself
-                self._tree = ast.parse(self.text)
+                self._tree = self._parse(self.text)
         return self._tree
 
     def span(self, node: ast.AST) -> Span:

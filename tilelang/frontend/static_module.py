@@ -15,7 +15,7 @@ from tilelang.frontend.discovery import Found, find_kernels
 from tilelang.frontend.kernel_key import CaptureIndex, names_used, statement_text
 from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.scope import Scope
-from tilelang.frontend.source import Source
+from tilelang.frontend.source import Parse, Source
 from tilelang.frontend.static_environment import StaticEnvironment, run_module
 
 _MAX_NESTING = 200
@@ -41,12 +41,14 @@ class StaticModule:
     `problems`: what keeps the module from being read (a syntax error, a null byte, nesting beyond
     reason); then
     `kernels` is empty. `search_path`: folders besides the file's own in which imported modules are looked
-    for.
+    for. `parse`: what makes the syntax tree, see `Source`.
     """
 
-    def __init__(self, path: str, text: str, search_path: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, path: str, text: str, search_path: tuple[str, ...] = (), parse: Parse = ast.parse
+    ) -> None:
         self.path = path
-        self.source = Source(path, text)
+        self.source = Source(path, text, parse)
         self.text = self.source.text
         self.problems: list[Problem] = []
         self.environment = StaticEnvironment(path, search_path)

@@ -64,22 +64,24 @@ class TileLangCompiler:
     def __init__(self) -> None:
         keep_torch_out()
         from tilelang.analysis.check import check_kernel
+        from tilelang.frontend.incremental_parse import IncrementalParser
         from tilelang.frontend.static_module import StaticModule
         from tilelang.jit.details import detail_steps
         from tilelang.jit.static import generate_from_module
 
-        self._module = StaticModule
+        self._read = StaticModule
+        self._parser = IncrementalParser()
         self._latest: StaticModule | None = None
         self._check_kernel = check_kernel
         self._detail_steps = detail_steps
         self._generate_from_module = generate_from_module
 
     def module(self, path: str, text: str) -> Module:
-        self._latest = self._module(path, text)
+        self._latest = self._read(path, text, parse=self._parser.parse)
         return self._latest
 
     def warm_up(self) -> Iterator[None]:
-        module = self._module("warm_up.py", _WARM_UP)
+        module = self._read("warm_up.py", _WARM_UP)
         yield
         for kernel in module.kernels:
             self._check_kernel(module, kernel, "cuda:sm_90", {})
@@ -103,7 +105,7 @@ class TileLangCompiler:
             self._latest
         )  # a preview follows the check of the same text: reading it again is a fifth of the time
         if latest is None or (latest.path, latest.text) != (path, text):
-            latest = self._module(path, text)
+            latest = self._read(path, text, parse=self._parser.parse)
         return self._generate_from_module(latest, kernel, target, choice)
 
 
