@@ -43,6 +43,25 @@ def k(A, B):
         T.copy(A[by * 32, bx * 64], s)
         T.copy(s, B[by * 32, bx * 64])
 """
+STORED_BY_ROWS = """
+@tilelang.jit
+def k(X, W):
+    M, N, K = T.const("M, N, K")
+    X: T.Tensor((M, K), T.float16)
+    W: T.Tensor((N, K), T.float16)
+    Y = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(N, 32), T.ceildiv(M, 64), threads=128) as (bx, by):
+        x = T.alloc_shared((64, 32), T.float16)
+        w = T.alloc_shared((32, 32), T.float16)
+        y = T.alloc_fragment((64, 32), T.float32)
+        T.clear(y)
+        for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+            T.copy(X[by * 64, k * 32], x)
+            T.copy(W[bx * 32, k * 32], w)
+            T.gemm(x, w, y)
+        T.copy(y, Y[by * 64, bx * 32])
+    return Y
+"""
 TALL = "T.alloc_shared((64, 32), T.float16)"
 
 
@@ -62,6 +81,7 @@ TALL = "T.alloc_shared((64, 32), T.float16)"
             gemm("T.alloc_shared((32, 64), T.float16)", TALL, call="T.gemm(a, b, c, clear_accum=True)"),
             "T.gemm(a, b, c, clear_accum=True, transpose_A=True, transpose_B=True)",
         ),
+        ("gemm-axes", "Use transpose_B=True", STORED_BY_ROWS, "T.gemm(x, w, y, transpose_B=True)"),
         (
             "gemm-scope",
             "Allocate it with T.alloc_fragment",

@@ -250,6 +250,14 @@ def sure_loads(value: Any) -> dict[ir.Var, list[tuple[Value, ...]]]:
 
 def _note_escapes(subject: Subject, found: dict[Buffer, History]) -> None:
     """A name that stands where no record explains it may have been handed to anything."""
+    for buffer in subject.shared(unexplained):
+        history = found.get(buffer)
+        if history is not None:
+            history.escaped = True
+
+
+def unexplained(subject: Subject) -> set[Buffer]:
+    """Storage that is named where no record says what happens to it; returning an output is nothing."""
     explained: dict[tuple[Buffer, int], list[Span]] = {}  # by the lines that a record stands on
     for buffer, span in _explained(subject):
         for line in range(span.line, span.end_line + 1):
@@ -259,12 +267,15 @@ def _note_escapes(subject: Subject, found: dict[Buffer, History]) -> None:
     def returned(span: Span) -> bool:
         return 0 < span.line <= len(lines) and lines[span.line - 1].lstrip().startswith("return")
 
+    found: set[Buffer] = set()
     for span, buffer in subject.program.uses:
-        history = found.get(buffer.storage)
-        if history is None or history.escaped or (history.buffer.role == "output" and returned(span)):
+        storage = buffer.storage
+        around = explained.get((storage, span.line), ())
+        if storage in found or any(_contains(outer, span) for outer in around):
             continue
-        if not any(_contains(outer, span) for outer in explained.get((buffer.storage, span.line), ())):
-            history.escaped = True
+        if storage.role != "output" or not returned(span):
+            found.add(storage)
+    return found
 
 
 def _explained(subject: Subject) -> Iterator[tuple[Buffer, Span]]:

@@ -125,7 +125,7 @@ def _sides(
     ]
 
 
-def _transposes(record: OpRecord) -> tuple[bool, bool] | None:
+def transpose_options(record: OpRecord) -> tuple[bool, bool] | None:
     """Both transpose options, None if one is not known."""
     options = [record.value(name, False) for name in ("transpose_A", "transpose_B")]
     numbers = [as_int(v) for v in options]
@@ -138,7 +138,7 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
     yield from _check_dtypes(record, context)
     shapes = list(_check_ranks(record, context))
     yield from shapes
-    found, transposes = regions(record, ("A", "B", "C")), _transposes(record)
+    found, transposes = regions(record, ("A", "B", "C")), transpose_options(record)
     if shapes or found is None or transposes is None:
         return
     pairs = _sides(found[0], found[1], found[2], *transposes)
@@ -190,15 +190,19 @@ def _shape_problems(
         for left, right in wrong:
             yield _shape_problem(record, left, right, shape_rules.GEMM_SHAPE)
         return
-    changed = [
-        (name, new)
-        for name, old, new in zip(("transpose_A", "transpose_B"), transposes, cure, strict=True)
-        if old != new
-    ]
-    text = " and ".join(f"{name}={new}" for name, new in changed)
-    fixes = _transpose_fix(record, text, changed)
+    text, fixes = transpose_fixes(record, transposes, cure)
     left, right = wrong[0]
     yield _shape_problem(record, left, right, shape_rules.GEMM_SHAPE_TRANSPOSED, fixes, option=text)
+
+
+def transpose_fixes(
+    record: OpRecord, given: tuple[bool, bool], wanted: tuple[bool, bool]
+) -> tuple[str, tuple[Fix, ...]]:
+    """`transpose_B=True`, what must be given other than it is, and the edit that does so."""
+    options = zip(("transpose_A", "transpose_B"), given, wanted, strict=True)
+    changed = [(name, new) for name, old, new in options if old != new]
+    text = " and ".join(f"{name}={new}" for name, new in changed)
+    return text, _transpose_fix(record, text, changed)
 
 
 def _transpose_fix(record: OpRecord, text: str, changed: list[tuple[str, bool]]) -> tuple[Fix, ...]:
@@ -218,11 +222,24 @@ def _fitting_transposes(
     found: list[Region], transposes: tuple[bool, bool], context: CheckContext
 ) -> tuple[bool, bool] | None:
     """Other transpose options under which all extents are proven equal; the fewest changes first."""
+    return next(iter(fitting_transposes(found, transposes, context)), None)
+
+
+def fitting_transposes(
+    found: Sequence[Region], transposes: tuple[bool, bool], context: CheckContext
+) -> Iterator[tuple[bool, bool]]:
+    """All of them."""
     a, b = transposes
     for cure in ((a, not b), (not a, b), (not a, not b)):
-        if all(context.prover.equal(x.size, y.size) for x, y in _sides(found[0], found[1], found[2], *cure)):
-            return cure
-    return None
+        if fits(found, cure, context):
+            yield cure
+
+
+def fits(found: Sequence[Region], transposes: tuple[bool, bool], context: CheckContext) -> bool:
+    """Whether the extents of a product are proven equal under two transpose options."""
+    return all(
+        context.prover.equal(x.size, y.size) for x, y in _sides(found[0], found[1], found[2], *transposes)
+    )
 
 
 def _shape_problem(
@@ -460,7 +477,7 @@ def _nearest(size: int, step: int) -> str:
 
 def describe(record: OpRecord, context: CheckContext) -> OpDescription:
     """`C[128×128] += A[128×32] · B[32×128]`, with the instruction and the warps the lowering will use."""
-    found, transposes = regions(record, ("A", "B", "C")), _transposes(record)
+    found, transposes = regions(record, ("A", "B", "C")), transpose_options(record)
     if found is None or transposes is None or any(len(r.extents) < 2 for r in found):
         return OpDescription("multiplies two tiles", "")
     a, b, c = found
@@ -509,7 +526,7 @@ def plan_text(
 
 def gemm_plan(record: OpRecord, context: CheckContext) -> GemmPlan | None:
     """The plan of a T.gemm whose sizes and dtypes are known; None on targets without matrix instructions."""
-    found, transposes = regions(record, ("A", "B", "C")), _transposes(record)
+    found, transposes = regions(record, ("A", "B", "C")), transpose_options(record)
     if found is None or transposes is None or any(len(r.extents) < 2 for r in found):
         return None
     a, _, c = found

@@ -63,6 +63,16 @@ def callee_edit(call: Span, source: str, callee: str) -> Edit | None:
     return None if node is None else Edit(_span_in(call, source, node.func), callee)
 
 
+def argument_of(call: Span, source: str, position: int, name: str) -> ast.expr | None:
+    """What the call at a span gives for a parameter, by position or by name; None if that is not at hand."""
+    node = _call_at(call, source)
+    if node is None:
+        return None
+    if position < len(node.args):
+        return node.args[position]
+    return next((k.value for k in node.keywords if k.arg == name), None)
+
+
 def last_argument(call: Span, source: str) -> Span | None:
     """The empty span behind the last argument of the call at a span; None if it has none."""
     node = _call_at(call, source)
@@ -79,7 +89,7 @@ def _keyword(call: Span, source: str, name: str) -> ast.expr | None:
 def _call_at(span: Span, source: str) -> ast.Call | None:
     """The call that the text of a span is; None if it is none, or the text is not at hand."""
     try:
-        node = ast.parse(f"({_text(span, source)})", mode="eval").body
+        node = ast.parse(f"({span_text(span, source)})", mode="eval").body
     except (SyntaxError, ValueError):
         return None
     return node if isinstance(node, ast.Call) else None
@@ -87,7 +97,7 @@ def _call_at(span: Span, source: str) -> ast.Call | None:
 
 def _span_in(outer: Span, source: str, node: ast.expr) -> Span:
     """The span of a node of `_call_at(outer, source)`, whose text begins behind one bracket."""
-    lines = f"({_text(outer, source)})".split("\n")
+    lines = f"({span_text(outer, source)})".split("\n")
 
     def column(line: int, offset: int) -> int:
         at = len(lines[line - 1].encode()[:offset].decode())  # ast counts bytes
@@ -99,7 +109,7 @@ def _span_in(outer: Span, source: str, node: ast.expr) -> Span:
     return Span(outer.path, first + node.lineno, start, first + end_line, column(end_line, end_offset))
 
 
-def _text(span: Span, source: str) -> str:
+def span_text(span: Span, source: str) -> str:
     """The text of a span, over several lines too; empty if the source is not at hand."""
     lines = source.splitlines()
     if not 0 < span.line <= span.end_line <= len(lines):

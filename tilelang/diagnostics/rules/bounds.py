@@ -45,6 +45,25 @@ GUARDED_TAIL = Rule(
     "Where a tile may reach past a tensor, the compiler adds a guard.",
     "guarded tail: {region} may reach past {ends}; what lies outside {outside}",
 )
+PARTLY_USED = Rule(
+    "partly-used",
+    "bounds",
+    Severity.WARNING,
+    "A dimension is used only in part, where the kernel itself says that all of it counts.",
+    "no block {does} {missing} of dimension {dim} ({name}) of {buffer}{when}, while dimension {other_dim} of "
+    "{other}, which is {name} too, is used whole",
+)
+PARTLY_COUNTED = replace(
+    PARTLY_USED,
+    message="{var} stops short of dimension {dim} ({name}) of {buffer}, which is named here: no block {does} "
+    "{missing}{when}",
+)
+DIAGONAL_USED = replace(
+    PARTLY_USED,
+    message="{var} indexes dimensions {dim} and {second} of {buffer} together, so that no block {does} what "
+    "lies off the diagonal, while {other} of the same dimensions is used whole",
+)
+
 GRID_ORDER = Rule(
     "grid-order",
     "bounds",

@@ -34,6 +34,15 @@ GEMM_POINT = replace(
     message="{operand} names one element; T.gemm needs a tile: write slices such as {buffer}[i, 0:{rows}]",
 )
 
+GEMM_AXES = Rule(
+    "gemm-axes",
+    "shape",
+    Severity.WARNING,
+    "T.gemm sums over one dimension that both factors have.",
+    "T.gemm sums over {left} and {right}, which are not the same elements; with {option} it would sum over "
+    "{left_cure} and {right_cure}",
+)
+
 GEMM_RUNTIME_EXTENT = Rule(
     "gemm-runtime-extent",
     "shape",

@@ -1,0 +1,229 @@
+"""partly-used: a part of a dimension is never touched, where the kernel itself says that all of it counts.
+
+That a part is left out is proven, yet no mistake: a kernel may read a prefix. Evidence that all of it was
+meant is another tensor with a dimension of that name which is used whole (K of A, but not K of B), or a loop
+or grid that names this dimension and stops short. Silent about what stands under conditions, about one
+element at a constant index, and where an index depends on memory or on sizes that may be related.
+
+Reads outside a tensor give zero, so that a kernel may shift on purpose: `B[i] = A[i - 1]`. There the other
+tensor must be read too, or the shifted tile go into a product. And a tile that holds a whole dimension of
+open size stands still on purpose, unless others go through that dimension in tiles as large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tilelang.analysis.coverage import ranges_text
+from tilelang.analysis.dimension_names import DimensionNames
+from tilelang.analysis.global_places import GlobalPlace
+from tilelang.analysis.output_not_written import check as outputs_left_out
+from tilelang.analysis.subject import Subject
+from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
+from tilelang.analysis.tile_axes import products
+from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.rules.bounds import DIAGONAL_USED, PARTLY_COUNTED, PARTLY_USED
+from tilelang.diagnostics.span import Span
+from tilelang.ir.prove import free_vars
+from tilelang.ir.tile_program import For, walk
+from tilelang.ir.values import as_int
+from tilelang.ops.operands import declared
+from tilelang.ops.source_edits import span_text
+
+from tvm import ir  # isort: skip
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """One problem for each tensor, and one for each loop or grid that stops short."""
+    if not subject.program.complete or subject.launch is None:
+        return
+    uses = subject.shared(tensor_uses)
+    doubtful = [use for use in uses.uses if not uses.plainly_whole(use) and _unconditional(use)]
+    if not doubtful:
+        return
+    doubtful = [use for use in doubtful if use.buffer not in uses.unknown]
+    if any(use.buffer.role == "output" for use in doubtful) and any(True for _ in outputs_left_out(subject)):
+        doubtful = [use for use in doubtful if use.buffer.role != "output"]
+    found = (_left_out(uses, use) or _diagonal(uses, use) for use in doubtful)
+    yield from unique_places(p for p in found if p is not None)
+
+
+def unique_places(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The first at each place: a loop that stops short does so for all tensors it walks."""
+    told: set[Span] = set()
+    for problem in problems:
+        if problem.span not in told:
+            told.add(problem.span)
+            yield problem
+
+
+def _unconditional(use: TensorUse) -> bool:
+    return not any(p.context.guards or p.context.maybe for p in use.places)
+
+
+def _left_out(uses: TensorUses, use: TensorUse) -> Problem | None:
+    for dim in range(len(use.buffer.shape)):
+        if uses.whole(use, dim) or any(_deliberate(p, dim) for p in use.places):
+            continue
+        missing = uses.left_out(use, dim)
+        if missing is None or missing.all():
+            continue
+        other = _used_whole(uses, use, dim)
+        if other is not None:
+            return _beside(uses, use, dim, missing, *other)
+        counting = _stops_short(uses, use, dim, missing)
+        if counting is not None:
+            return _counted(uses, use, dim, missing, *counting)
+    return None
+
+
+def _deliberate(place: GlobalPlace, dim: int) -> bool:
+    """One element at a constant index was picked by its author."""
+    return as_int(place.starts[dim]) is not None and as_int(place.extents[dim]) == 1
+
+
+def _used_whole(uses: TensorUses, use: TensorUse, dim: int) -> tuple[TensorUse, int] | None:
+    """Another tensor with a dimension of the same name that one statement goes through."""
+    names = uses.subject.shared(DimensionNames)
+    shift = uses.shifted(use, dim) and not _in_product(uses.subject, use, dim)
+    symbolic = as_int(use.buffer.shape[dim]) is None
+    least = max(1, uses.standing(use, dim) if symbolic else 1)
+    for other in uses.uses:
+        if other is use or other.buffer in uses.unknown or (shift and other.writes):
+            continue
+        for k in range(len(other.buffer.shape)):
+            if names.same(use.buffer, dim, other.buffer, k) and uses.whole(other, k, least):
+                return other, k
+    return None
+
+
+def _in_product(subject: Subject, use: TensorUse, dim: int) -> bool:
+    """Whether a dimension becomes an axis of a factor of a product."""
+    axes = (axis for p in subject.shared(products) for pair in p.factors for side in pair for axis in side)
+    return any(o.buffer is use.buffer and o.dim == dim for axis in axes for o in axis or ())
+
+
+def _stops_short(
+    uses: TensorUses, use: TensorUse, dim: int, missing: np.ndarray
+) -> tuple[ir.Var, Span] | None:
+    """The variable whose loop or grid names the dimension it walks, where only the end is left out."""
+    present = np.flatnonzero(~missing)
+    if len(present) != present[-1] + 1 or uses.shifted(use, dim):
+        return None
+    subject, names = uses.subject, uses.subject.shared(DimensionNames)
+    name = names.words(use.buffer, dim)
+    if name is None:
+        return None
+    counted = _counted_by(subject)
+    for place in use.places:
+        for var in free_vars(place.starts[dim]):
+            at = counted.get(var)
+            if at is not None and name in _words(span_text(at, subject.text)):
+                return var, at
+    return None
+
+
+def _counted_by(subject: Subject) -> dict[ir.Var, Span]:
+    """The loop or launch that makes a variable."""
+    found: dict[ir.Var, Span] = {}
+    if subject.launch is not None:
+        found |= dict.fromkeys(subject.launch.block_vars, subject.launch.span)
+    for node in walk(subject.program.body):
+        if isinstance(node, For):
+            found |= dict.fromkeys(node.loop.vars, node.loop.span)
+    return found
+
+
+def _words(text: str) -> set[str]:
+    return set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
+
+
+def _beside(
+    uses: TensorUses, use: TensorUse, dim: int, missing: np.ndarray, other: TensorUse, other_dim: int
+) -> Problem:
+    place = use.places[-1]
+    return PARTLY_USED.at(
+        place.spans[dim] if dim < len(place.spans) else place.span,
+        related=declared(use.buffer, other.buffer),
+        other=other.buffer.name,
+        other_dim=other_dim,
+        **_words_of(uses, use, dim, missing),
+    )
+
+
+def _counted(
+    uses: TensorUses, use: TensorUse, dim: int, missing: np.ndarray, var: ir.Var, at: Span
+) -> Problem:
+    place = next(p for p in use.places if var in free_vars(p.starts[dim]))
+    return PARTLY_COUNTED.at(
+        at,
+        related=(Related(place.span, f"{place.text} is used here"), *declared(use.buffer)),
+        var=var.name,
+        **_words_of(uses, use, dim, missing),
+    )
+
+
+def _words_of(uses: TensorUses, use: TensorUse, dim: int, missing: np.ndarray) -> dict[str, Any]:
+    given = ", ".join(f"{v.name} = {uses.sizes[v]}" for v in free_vars(use.buffer.shape[dim]))
+    return {
+        "does": "writes" if use.writes else "reads",
+        "missing": ranges_text(missing),
+        "dim": dim,
+        "name": uses.subject.shared(DimensionNames).text(use.buffer, dim),
+        "buffer": use.buffer.name,
+        "when": f" with {given}" if given else "",
+    }
+
+
+def _diagonal(uses: TensorUses, use: TensorUse) -> Problem | None:
+    """One variable in two dimensions of each touch, where a tensor of the same dimensions is used whole."""
+    shared = [_in_two(uses, place) for place in use.places]
+    first = next((s for s in shared if s is not None), None)
+    if first is None or None in shared:
+        return None
+    other = next(
+        (o for o in uses.uses if o is not use and _alike(uses, use, o) and uses.plainly_whole(o)), None
+    )
+    if other is None:
+        return None
+    var, dim, second = first
+    if uses.subject.shared(DimensionNames).same(use.buffer, dim, use.buffer, second) is not False:
+        return None  # a square matrix has a diagonal that may be meant
+    place = use.places[shared.index(first)]
+    return DIAGONAL_USED.at(
+        place.spans[second] if second < len(place.spans) else place.span,
+        related=declared(use.buffer, other.buffer),
+        var=var.name,
+        dim=dim,
+        second=second,
+        buffer=use.buffer.name,
+        does="writes" if use.writes else "reads",
+        other=other.buffer.name,
+    )
+
+
+def _in_two(uses: TensorUses, place: GlobalPlace) -> tuple[ir.Var, int, int] | None:
+    behind = [free_vars(start) for start in place.starts]
+    for dim, variables in enumerate(behind):
+        for second in range(dim + 1, len(behind)):
+            for var in variables & behind[second]:
+                extent = uses.number(uses.subject.ranges.get(var, (0, None))[1])
+                if extent is not None and extent > 1:
+                    return var, dim, second
+    return None
+
+
+def _alike(uses: TensorUses, use: TensorUse, other: TensorUse) -> bool:
+    names = uses.subject.shared(DimensionNames)
+    rank = len(use.buffer.shape)
+    if len(other.buffer.shape) != rank:
+        return False
+    for dim, sizes in enumerate(zip(use.buffer.shape, other.buffer.shape, strict=True)):
+        number = as_int(sizes[0])
+        equal = number is not None and number == as_int(sizes[1])
+        if names.same(use.buffer, dim, other.buffer, dim) is not True and not equal:
+            return False
+    return True
