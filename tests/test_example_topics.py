@@ -157,5 +157,6 @@ def test_every_example_is_tested(device):
     tested = "".join(p.read_text() for p in Path(__file__).parent.glob("test_example*.py"))
     assert TOPICS
     for name in TOPICS:
-        asked = (f'example("{name}")', f'example("{name.rpartition(".")[2]}")')
+        short = name.rpartition(".")[2]
+        asked = (f'example("{name}")', f'Case("{name}"', f'example("{short}")')
         assert any(a in tested for a in asked), f"examples/{name.replace('.', '/')}.py has no test"

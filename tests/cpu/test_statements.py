@@ -263,3 +263,25 @@ def test_float_arithmetic_is_not_rearranged():
 
     a = random(100) * 10
     assert torch.equal(run(rounded, a), a.round())
+
+
+def test_an_index_that_is_read_from_memory_is_guarded_in_whole_and_in_cut_blocks():
+    @tilelang.jit
+    def gathered(A, Rows):
+        M, N, count = T.const("M, N, count")
+        A: T.Tensor((M, N), "float32")
+        Rows: T.Tensor((count,), "int32")
+        B = T.empty((count, 32), "float32")
+        with T.Kernel(count, threads=64) as bx:
+            tile = T.alloc_shared((32, 32), "float32")
+            for s in T.serial(Rows[bx]):
+                T.copy(A[Rows[s] * 32, s * 32], tile)
+                for j in T.Parallel(32):
+                    B[bx, j] = tile[31, j]
+        return B
+
+    a, rows = random(80, 96), torch.tensor([1, 2, 3], dtype=torch.int32)
+    found = run(gathered, a, rows)
+    assert torch.equal(found[0], a[63, :32])
+    assert torch.equal(found[1], torch.zeros(32))  # row 95 is outside
+    assert torch.equal(found[2], torch.zeros(32))

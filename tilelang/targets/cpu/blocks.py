@@ -64,14 +64,20 @@ class _Guard:
         return self.value >= 0 if self.limit is None else self.value < self.limit
 
 
+# Where a guard stands: the access by its number, the dimension, and whether the guard is the upper one. (Not
+# the guard's own number: with fewer tests inside of them, indices of the second pass prove more or less.)
+_Place = tuple[int, int, bool]
+
+
 @dataclass
 class _Nest:
     """Independent loops being lowered: the loops, what is defined inside them, the guards met so far."""
 
     loops: list[X.For] = field(default_factory=list)
     inner: list[ir.Var] = field(default_factory=list)
-    guards: list[_Guard] = field(default_factory=list)
-    holds: list[bool] | None = None  # second pass: which guards are known to hold, in the order they are met
+    accesses: int = 0  # met so far, in an order that is the same in both passes
+    guards: dict[_Place, _Guard] = field(default_factory=dict)
+    holds: frozenset[_Place] | None = None  # second pass: which guards are known to hold
 
 
 class BlockLowering:
@@ -172,12 +178,12 @@ class BlockLowering:
         """The nest with its guards; under a test that all of them hold, a second time without."""
         self._nest = first = _Nest()
         guarded = self._plain_loop(loop)
-        corners = [_at_corner(g, first) for g in first.guards]
+        corners = {place: _at_corner(g, first) for place, g in first.guards.items()}
         self._nest = None
-        tests = _distinct([c for c in corners if c is not None])
+        tests = _distinct([c for c in corners.values() if c is not None])
         if not tests:
             return guarded
-        self._nest = _Nest(holds=[c is not None for c in corners])
+        self._nest = _Nest(holds=frozenset(place for place, c in corners.items() if c is not None))
         bare = self._plain_loop(loop)
         self._nest = None
         condition = simplify(self._analyzer, _all(tests))
@@ -310,22 +316,25 @@ class BlockLowering:
         tests: list[Any] = []
         if self._unguarded or str(buffer.scope()) != "global" or any(isinstance(i, X.Ramp) for i in indices):
             return None, None
-        for value, limit in zip(indices, buffer.shape, strict=True):
+        if self._nest is not None:
+            self._nest.accesses += 1
+        for dim, (value, limit) in enumerate(zip(indices, buffer.shape, strict=True)):
             for guard in (_Guard(value, None), _Guard(value, limit)):
                 if self._analyzer.can_prove(guard.condition):
                     continue
                 inside.append(guard.condition)
-                if not self._is_known(guard):
+                if not self._is_known(guard, dim):
                     tests.append(guard.condition)
         return _all(inside), _all(tests)
 
-    def _is_known(self, guard: _Guard) -> bool:
+    def _is_known(self, guard: _Guard, dim: int) -> bool:
         """Note a guard of the current nest; True if the second pass may leave it out."""
         nest = self._nest
         if nest is None:
             return False
-        nest.guards.append(guard)
-        return nest.holds is not None and nest.holds[len(nest.guards) - 1]
+        place = (nest.accesses, dim, guard.limit is not None)
+        nest.guards[place] = guard
+        return nest.holds is not None and place in nest.holds
 
     # Storage and tile operations
 
