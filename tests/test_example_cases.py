@@ -1,5 +1,5 @@
-"""Examples that bring their inputs and a torch reference along, at sizes that tiles divide and sizes that they
-do not: GEMM and GEMV, norms, softmax, casts, rearranging.
+"""Examples that bring inputs and a torch reference along, at sizes that tiles divide and sizes that they do
+not: GEMM and GEMV, norms, softmax, casts, rearranging.
 """
 
 from __future__ import annotations

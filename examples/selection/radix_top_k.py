@@ -12,7 +12,7 @@ import tilelang.language as T
 
 @T.macro
 def ordered(value):
-    """A float32 as a uint32 that compares like it: negatives with all bits turned, others with the sign bit."""
+    """A float32 as a uint32 of the same order: negatives with all bits turned, others with the sign bit."""
     bits = T.reinterpret(value, T.uint32)
     return T.if_then_else(bits >> 31 == 1, ~bits, bits | T.uint32(0x80000000))
 

@@ -160,6 +160,26 @@ def test_narrow_integers_wrap(tmp_path: Path) -> None:
     assert run_cpp(text + main, tmp_path) == str(-56 // 2)
 
 
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda x: ~x >> X.const(2, "uint8"), (~0x96 & 255) >> 2),
+        (lambda x: X.shift_right(X.shift_left(x, X.const(4, "uint8")), X.const(2, "uint8")), 0x60 >> 2),
+        (lambda x: X.reinterpret("int8", (x << X.const(1, "uint8")) | x), (0x96 << 1 | 0x96) & 255),
+    ],
+    ids=["not", "shift", "reinterpret"],
+)
+def test_bits_of_narrow_integers(make: Any, expected: int, tmp_path: Path) -> None:
+    """C computes in int, whose upper bits must not come in."""
+
+    def store(a: Any, b: Any, tx: Any) -> Any:
+        return X.BufferStore(b, X.Cast("uint8", make(a[0])), [tx])
+
+    text = print_kernel(statement_in_kernel(store, "uint8"), HOST).text
+    main = 'int main() { unsigned char A[1] = {0x96}, B[1]; k(A, B); printf("%d", B[0]); }'
+    assert run_cpp(text + main, tmp_path) == str(expected)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_float_constants_are_exact(dtype: str) -> None:
     kind = literals._FLOATS[dtype]

@@ -118,7 +118,7 @@ class Expressions:
             "bitwise_and": lambda e: self._call_binary("&", BIT, e),
             "bitwise_or": lambda e: self._call_binary("|", BIT, e),
             "bitwise_xor": lambda e: self._call_binary("^", BIT, e),
-            "bitwise_not": lambda e: (f"~{paren(self.text(e.args[0]), UNARY)}", UNARY),
+            "bitwise_not": lambda e: self._bitwise_not(e, e.args[0]),
         }
         self._printers: dict[type, Callable[[Any], Text]] = {
             X.IntImm: self._integer,
@@ -129,7 +129,7 @@ class Expressions:
             ir.StringImm: lambda e: (json.dumps(str(e.value)), ATOM),
             X.Cast: self._cast,
             X.Not: lambda e: (f"!{paren(self.text(e.a), UNARY)}", UNARY),
-            X.BitwiseNot: lambda e: (f"~{paren(self.text(e.a), UNARY)}", UNARY),
+            X.BitwiseNot: lambda e: self._bitwise_not(e, e.a),
             X.FloorDiv: self._floor_div,
             X.FloorMod: self._floor_mod,
             X.Max: lambda e: self._function("max", e, [e.a, e.b]),
@@ -343,7 +343,15 @@ class Expressions:
 
     def _call_binary(self, symbol: str, strength: int, e: Any) -> Text:
         a, b = e.args
-        return f"{paren(self.text(a), UNARY)} {symbol} {paren(self.text(b), UNARY)}", strength
+        text = f"{paren(self.text(a), UNARY)} {symbol} {paren(self.text(b), UNARY)}"
+        if symbol == "<<" and (dtype := self.dtype(e)) in _NARROW_INTS:
+            return self._convert(text, dtype)
+        return text, strength
+
+    def _bitwise_not(self, e: Any, operand: Any) -> Text:
+        text, dtype = f"~{paren(self.text(operand), UNARY)}", self.dtype(e)
+        # C turns the bits of an int: those above an unsigned narrow number too.
+        return self._convert(text, dtype) if dtype in _NARROW_INTS else (text, UNARY)
 
     def _floor_div(self, e: Any) -> Text:
         a, b = e.a, e.b
@@ -410,12 +418,15 @@ class Expressions:
         return f"{name}({text})", ATOM
 
     def _reinterpret(self, e: Any) -> Text:
-        target = self.type_name(self.dtype(e))
+        target, value = self.type_name(self.dtype(e)), e.args[-1]
+        text, dtype = self.show(value), self.dtype(value)
+        if dtype in _NARROW_INTS and not isinstance(value, ir.Var | ir.TensorLoad | X.Cast):
+            text, _ = self._convert(text, dtype)  # C computes in int, which has other bits than its result
         spelling = self.dialect.reinterpret
         if spelling.startswith("@"):
             self.helper(spelling[1:])
             spelling = spelling[1:] + "<{type}>({0})"
-        return spelling.format(self.show(e.args[-1]), type=target), ATOM
+        return spelling.format(text, type=target), ATOM
 
     # Calls
 
