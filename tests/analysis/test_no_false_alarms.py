@@ -5,7 +5,9 @@ Correct are the examples and the kernels that the mutation benchmark breaks: tes
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,8 +45,18 @@ def test_there_are_examples():
     assert len(EXAMPLES) >= 8
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def _pairs() -> Iterator[Any]:
+    """Every file with every target. Examples by topic are many: only some of their pairs run every time."""
+    others = [t for t in TARGETS if t not in EVERYTHING]
+    for k, path in enumerate(EXAMPLES):
+        by_topic = path.parent.parent.name == "examples"
+        for target in TARGETS:
+            rare = by_topic and target not in EVERYTHING and target != others[k % len(others)]
+            name = f"{path.relative_to(ROOT).as_posix()}-{target}"
+            yield pytest.param(path, target, id=name, marks=[pytest.mark.slow] if rare else [])
+
+
+@pytest.mark.parametrize(("path", "target"), _pairs())
 def test_examples_are_silent(path: Path, target: str):
     found = check_source(str(path), path.read_text(encoding="utf-8"), target).all_problems()
     grave = [p for p in found if p.severity in (Severity.ERROR, Severity.WARNING)]
