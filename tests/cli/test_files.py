@@ -83,7 +83,7 @@ def settings(folder: Path, toml: str) -> Project:
 
 def test_without_settings_everything_counts_for_sm_90(tmp_path: Path):
     found = settings(tmp_path, "[project]\nname = 'x'\n")
-    assert found.target is None and found.wants(problem("gemm-shape"))
+    assert found.target is None and found.rules.wants(problem("gemm-shape"))
     assert target_for(tmp_path / "pkg" / "k.py", None).name == "cuda:sm_90"
 
 
@@ -96,9 +96,10 @@ def test_settings_of_the_nearest_project_with_a_table(tmp_path: Path):
 
 def test_select_and_ignore_take_rules_and_families(tmp_path: Path):
     found = settings(tmp_path, "[tool.tilelang]\nselect = ['shape', 'gemm-scope']\nignore = ['copy-shape']\n")
-    wanted = {r: found.wants(problem(r)) for r in ("gemm-shape", "gemm-scope", "gemm-dtype", "copy-shape")}
+    rules = ("gemm-shape", "gemm-scope", "gemm-dtype", "copy-shape")
+    wanted = {r: found.rules.wants(problem(r)) for r in rules}
     assert wanted == {"gemm-shape": True, "gemm-scope": True, "gemm-dtype": False, "copy-shape": False}
-    assert found.wants(problem("syntax-error")) and found.wants(problem("unreadable-file"))
+    assert found.rules.wants(problem("syntax-error")) and found.rules.wants(problem("unreadable-file"))
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def _check_all(options: argparse.Namespace, inputs: Sequence[_Input]) -> list[Ch
             )
     found.update(zip(tasks, _check_side_by_side(list(tasks.values()), options.jobs), strict=True))
     for index, notebook in notebooks.items():
-        both = [*filter(tasks[index].project.wants, notebook.problems), *found[index].problems]
+        both = [*filter(tasks[index].project.rules.prints, notebook.problems), *found[index].problems]
         found[index] = replace(found[index], problems=notebook.in_cells(both))
     if options.fix:
         for index, checked in found.items():

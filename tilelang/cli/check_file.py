@@ -103,7 +103,7 @@ def _report(task: CheckTask, text: str) -> FileReport:
 
 
 def _wanted(task: CheckTask, report: FileReport) -> list[Problem]:
-    return [p for p in report.all_problems() if task.project.wants(p)]
+    return [p for p in report.all_problems() if task.project.rules.prints(p)]
 
 
 def _rules(problems: list[Problem], fixes: list[Fix]) -> list[str]:

@@ -37,6 +37,7 @@ class Rule:
     summary: str
     message: str
     by_lowering: bool = False  # so a check alone never calls an ignore comment for it unused
+    informs: bool = False  # says how a right kernel runs: a command line prints it only where it is selected
 
     def at(
         self,

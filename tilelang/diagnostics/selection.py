@@ -28,6 +28,13 @@ class RuleSelection:
         names = {problem.rule} if rule is None else {rule.name, rule.family}
         return (self.select is None or bool(names & self.select)) and not names & self.ignore
 
+    def prints(self, problem: Problem) -> bool:
+        """Whether a command line prints it: what is wanted; what only informs where it is selected."""
+        rule = RULES.get(problem.rule)
+        if rule is not None and rule.informs and rule.name not in (self.select or ()):
+            return False
+        return self.wants(problem)
+
     def over(self, select: frozenset[str] | None, ignore: frozenset[str] | None) -> RuleSelection:
         """The same with what is not None put in its place."""
         chosen = self if select is None else replace(self, select=select)

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from tilelang.arch.target import Target, parse_target
-from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.selection import RuleSelection, rule_names
 
 DEFAULT_TARGET = Target("cuda", "sm_90")
@@ -40,10 +39,6 @@ class Project:
     target: Target | None = None
     rules: RuleSelection = field(default_factory=RuleSelection)
     specialisations: Specialisations = field(default_factory=dict)
-
-    def wants(self, problem: Problem) -> bool:
-        """Whether a problem is to be reported."""
-        return self.rules.wants(problem)
 
     def choice(self, *names: str) -> dict[str, str]:
         """The values chosen for a kernel that goes by one of `names`, the first that is listed."""

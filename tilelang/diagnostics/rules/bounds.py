@@ -44,6 +44,7 @@ GUARDED_TAIL = Rule(
     Severity.HINT,
     "Where a tile may reach past a tensor, the compiler adds a guard.",
     "guarded tail: {region} may reach past {ends}; what lies outside {outside}",
+    informs=True,
 )
 PARTLY_USED = Rule(
     "partly-used",
