@@ -21,6 +21,7 @@ from tilelang.diagnostics.rules.layout import (
 )
 from tilelang.ir.tile_program import Access, Loop
 from tilelang.ir.values import Buffer, Region, Unknown, Value, as_int
+from tilelang.layout.annotated import annotated_names
 from tilelang.ops.operands import declared
 
 from tvm import ir  # isort: skip
@@ -63,14 +64,16 @@ def check(subject: Subject) -> Iterator[Problem]:
 
 def _replicated(subject: Subject) -> set[Buffer]:
     """Fragments that every thread holds whole, because they are touched outside `T.Parallel`, or at a fixed
-    element inside: then each element is at hand wherever it is read.
+    element inside: then each element is at hand wherever it is read. And those that the author lays out.
     """
+    annotated = annotated_names(subject.program.attrs)
     return {
         access.buffer.storage
         for access in subject.program.accesses
         if access.buffer.scope == "local.fragment"
         and (
-            not access.context.parallel_vars()
+            access.buffer.name in annotated  # who holds what is the author's choice
+            or not access.context.parallel_vars()
             or (access.mode == "read" and all(as_int(i.start) is not None for i in access.indices))
         )
     }

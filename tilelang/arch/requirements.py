@@ -36,6 +36,7 @@ def _kinds(*kinds: str, sm: int = 0) -> Requirement:
 _NVIDIA = _kinds("cuda")
 _PRINTS = _kinds("cuda", "cpu")  # a way to get text off the device without a vendor's library
 _HOPPER = _kinds("cuda", sm=90)
+_PDL = _kinds("cuda", "cpu", sm=90)  # on the CPU launches follow each other anyway
 
 # Operation without its `tl.` -> (name in the language, requirement).
 REQUIREMENTS: Mapping[str, tuple[str, Requirement]] = {
@@ -57,8 +58,8 @@ REQUIREMENTS: Mapping[str, tuple[str, Requirement]] = {
     "cluster_sync": ("cluster_sync", _HOPPER),
     "cluster_rank": ("block_rank_in_cluster", _HOPPER),
     "cluster_dims": ("Kernel with cluster_dims", _HOPPER),
-    "pdl_trigger": ("pdl_trigger", _HOPPER),
-    "pdl_sync": ("pdl_sync", _HOPPER),
+    "pdl_trigger": ("pdl_trigger", _PDL),
+    "pdl_sync": ("pdl_sync", _PDL),
     "setmaxnreg_inc": ("set_max_nreg", _HOPPER),
     "setmaxnreg_dec": ("set_max_nreg", _HOPPER),
     "async_commit": ("async_copy", _kinds("cuda", "cpu", sm=80)),

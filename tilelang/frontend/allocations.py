@@ -34,9 +34,9 @@ def allocate(run: Run, scope: str, call: Bound) -> Any:
     dtype = read_dtype(run, call.value("dtype"), call.span_of("dtype"))
     if isinstance(dims, Unknown):
         return dims
-    wrong = next((d for d in dims if isinstance(d, int) and d <= 0), None)
+    wrong = next((d for d in dims if isinstance(d, int) and d < 0), None)
     if wrong is not None:
-        what = f"every extent must be positive, but the shape is ({', '.join(map(show, dims))})"
+        what = f"no extent can be negative, but the shape is ({', '.join(map(show, dims))})"
         return run.report(BAD_ARGUMENTS, call.span_of("shape"), callee=call.callee, what=what)
     changing = next((name for d in dims for name in _changing(run, d)), None)
     if changing is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tvm import ir
@@ -33,6 +34,7 @@ from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
 from tilelang.ir.tile_program import Guard
 from tilelang.ir.values import Unknown
+from tilelang.language.dtypes import DType
 
 # Functions of one float; integers are converted to float32 first. The second entry computes on plain numbers.
 _FLOAT: dict[str, tuple[Callable[[Any], Any], Callable[[float], float]]] = {
@@ -274,6 +276,9 @@ def convert_value(run: Run, value: Any, dtype: str, span: Span, callee: str) -> 
 def _convert(run: Run, op: str, call: Bound) -> Any:
     if op == "reinterpret" and call.value("dtype") == "handle":
         return Unknown("a pointer without a type")  # as old-style reductions write it
+    if op == "reinterpret" and isinstance(call.value("value"), DType | str):  # the other order is taken too
+        swapped = {"value": call.arguments["dtype"], "dtype": call.arguments["value"]}
+        call = replace(call, arguments=swapped)
     dtype = read_dtype(run, call.value("dtype"), call.span_of("dtype"))
     if isinstance(dtype, Unknown):
         return dtype

@@ -14,12 +14,13 @@ from tvm import tirx as X
 from tilelang.diagnostics.rules.layout import LAYOUT_NOT_INJECTIVE
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
-from tilelang.frontend.arguments import Bound
+from tilelang.frontend.arguments import Argument, Bound
 from tilelang.frontend.dtypes import bits
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, named_type
 from tilelang.frontend.tensors import read_shape
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
+from tilelang.language.layouts import Fragment, Layout
 from tilelang.layout.annotated import LAYOUTS, Annotation, annotations_text
 from tilelang.layout.formula import formula_text
 from tilelang.ops.operands import declared
@@ -266,7 +267,9 @@ def _annotate(run: Run, call: Bound) -> None:
             what = f"lays out tiles, not {named_type(key)}"
             run.report(BAD_ARGUMENTS, span, callee=call.callee, what=what)
             continue
-        if callable(value) and not isinstance(value, LayoutValue):
+        if isinstance(value, Layout | Fragment):
+            value = _made_outside(run, value, span)
+        elif callable(value) and not isinstance(value, LayoutValue):
             function = value
             value = _evaluated(
                 run, call, "layout_map", lambda f=function, b=buffer, s=span: layout_of(f, b.shape, s)
@@ -285,6 +288,13 @@ def _annotate(run: Run, call: Bound) -> None:
         found[buffer.name] = value.annotation
     run.layouts = found
     run.attrs[LAYOUTS] = annotations_text(found)
+
+
+def _made_outside(run: Run, made: Layout | Fragment, span: Span) -> Any:
+    """The value of a layout that running Python has made, around the kernel."""
+    op = type(made).__name__
+    arguments = {name: Argument(value, span) for name, value in made.given.items()}
+    return _by_function(run, op, Bound(f"T.{op}", span, span, arguments))
 
 
 def _misfit(buffer: Buffer, value: Any) -> str:

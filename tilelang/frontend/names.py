@@ -207,7 +207,9 @@ def set_name(run: Run, scope: Scope, name: str, value: Any, before: Any, span: S
         if key in region.bound:
             continue
         region.bound[key] = (before, span)
-        if region.kind == "loop" and key in region.reads and before is not NO_VALUE:
+        # A tile stays what it is: no iteration could expect another one under its name.
+        carried = before is not NO_VALUE and not isinstance(before, Buffer)
+        if region.kind == "loop" and key in region.reads and carried:
             _loop_carried(run, region, scope, name, before, region.reads[key], span)
             value = Unknown(f"`{name}` changes in {region.describe()}")
     scope.names[name] = value

@@ -216,6 +216,10 @@ def binary(kind: type[ast.operator], a: Any, b: Any) -> Any:
         return power(a, b)
     if real:
         raise TypeError(f"`{SYMBOLS[kind]}` needs integers, not {dtype}")
+    if kind in (ast.LShift, ast.RShift) and isinstance(b, X.IntImm) and bits(dtype) <= b.value < 32:
+        # As in C, where narrow integers are shifted in 32 bits: `T.uint16(x) << 16` keeps its bits.
+        dtype = "uint32" if dtype.startswith("uint") else "int32"
+        a, b = cast(dtype, a), cast(dtype, b)
     if kind in (ast.LShift, ast.RShift) and isinstance(b, X.IntImm) and not 0 <= b.value < bits(dtype):
         raise ValueError(f"{b.value} is no shift amount for {dtype}: it must be 0 to {bits(dtype) - 1}")
     if kind is ast.LShift:

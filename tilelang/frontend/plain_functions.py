@@ -18,7 +18,22 @@ from tilelang.language.names import LANGUAGE, declared_name
 _VALUES = ("expr", "dtype", "tensor", "meta", "alloc")
 _AT_ONCE = ("print", "device_assert")
 # Names that running Python may call outside a kernel.
-_ANYWHERE = ("ceildiv", "cdiv", "dynamic", "symbolic", "Tensor", "StridedTensor", "Buffer")
+_ANYWHERE = (
+    "ceildiv",
+    "cdiv",
+    "dynamic",
+    "symbolic",
+    "Tensor",
+    "StridedTensor",
+    "Buffer",
+    "Layout",
+    "Fragment",
+    "max",
+    "min",
+    "max_value",
+    "min_value",
+    "infinity",
+)
 
 DROPPED = "drops the statement without a word"
 REFUSED = "fails"

@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from tvm import ir
+from tvm import tirx as X
 
 from tilelang.diagnostics.problem import Related
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, FLOAT_INDEX
@@ -37,13 +38,20 @@ def is_tensor_constructor(value: Any) -> bool:
 
 
 def subscripted_tensor(run: Run, owner: Any, node: ast.Subscript) -> Any:
-    """`T.Tensor[[M, N], dtype]` and `T.Tensor[(M, N), dtype]`."""
+    """`T.Tensor[[M, N], dtype]`, `T.Tensor[(M, N), dtype]` and `T.StridedTensor[(M, N), (s, 1), dtype]`."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     # `T.Tensor[(M, N), dtype]` parses as a tuple of two as well; a lone shape has no dtype.
     values = [run.eval(p) for p in parts]
-    shape, dtype = values[0], values[1] if len(values) > 1 else "float32"
-    dtype_span = run.span(parts[1]) if len(parts) > 1 else run.span(node)
-    return _tensor_type(run, shape, None, dtype, run.span(node), run.span(parts[0]), dtype_span)
+    at = 1  # of the dtype
+    strides = None
+    if owner is StridedTensor:
+        if len(parts) < 2:
+            what = "needs a shape and strides: T.StridedTensor[(M, N), (s, 1), dtype]"
+            return run.report(BAD_ARGUMENTS, run.span(node), callee="T.StridedTensor", what=what)
+        at, strides = 2, values[1]
+    dtype = values[at] if len(values) > at else "float32"
+    dtype_span = run.span(parts[at]) if len(parts) > at else run.span(node)
+    return _tensor_type(run, values[0], strides, dtype, run.span(node), run.span(parts[0]), dtype_span)
 
 
 def tensor(run: Run, call: Bound) -> Any:
@@ -149,6 +157,9 @@ def symbolic_size(run: Run, value: Any) -> Any:
         run.symbols.append(Symbol(value.name, var, "dynamic", run.kernel_span))
         return var
     if isinstance(value, SizeExpression):
+        if value.operator in ("max", "min"):
+            left, right = symbolic_size(run, value.left), symbolic_size(run, value.right)
+            return (X.max if value.operator == "max" else X.min)(left, right)
         kinds = {"+": ast.Add, "-": ast.Sub, "*": ast.Mult, "//": ast.FloorDiv, "%": ast.Mod}
         left, right = symbolic_size(run, value.left), symbolic_size(run, value.right)
         return binary(kinds[value.operator], left, right)

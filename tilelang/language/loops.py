@@ -54,8 +54,9 @@ def Parallel(
 
     extents: one per variable. Iterations must not depend on each other; directly nested loops form one
     region.
-    coalesced_width: elements that one thread takes side by side, a divisor of the vector width. loop_layout
-    is not supported; prefer_async asks for asynchronous copies where they are possible.
+    coalesced_width: elements that one thread takes side by side, a divisor of the vector width. loop_layout:
+    accepted and passed over, the compiler shares the elements out itself; prefer_async asks for
+    asynchronous copies where they are possible.
     """
     raise OutsideKernelError("Parallel")
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
+from sys import float_info
 from typing import Any
 
+from tilelang.arch.float_formats import float_format
 from tilelang.language.dtypes import DTypeLike
-from tilelang.language.values import OutsideKernelError, Scalar
+from tilelang.language.values import OutsideKernelError, Scalar, SizeExpression
 
 
 def exp(x: Any) -> Scalar:
@@ -169,12 +172,20 @@ def fmod(x: Any, y: Any) -> Scalar:
 
 
 def max(a: Any, b: Any) -> Scalar:
-    """The larger of two numbers."""
+    """The larger of two numbers. Computes on plain numbers and on run-time sizes outside a kernel too."""
+    if isinstance(a, Scalar) or isinstance(b, Scalar):
+        return SizeExpression("max", a, b)
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        return a if a > b else b  # type: ignore[return-value]
     raise OutsideKernelError("max")
 
 
 def min(a: Any, b: Any) -> Scalar:
-    """The smaller of two numbers."""
+    """The smaller of two numbers. Computes on plain numbers and on run-time sizes outside a kernel too."""
+    if isinstance(a, Scalar) or isinstance(b, Scalar):
+        return SizeExpression("min", a, b)
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        return a if a < b else b  # type: ignore[return-value]
     raise OutsideKernelError("min")
 
 
@@ -242,17 +253,17 @@ def clamp(dst: Any, min_val: Any, max_val: Any) -> Scalar:
 
 def infinity(dtype: DTypeLike) -> Scalar:
     """Positive infinity of a float dtype."""
-    raise OutsideKernelError("infinity")
+    return inf  # type: ignore[return-value]
 
 
 def max_value(dtype: DTypeLike) -> Scalar:
-    """The largest finite number of a dtype."""
-    raise OutsideKernelError("max_value")
+    """The largest finite number of a dtype; outside a kernel a Python number."""
+    return _limit(dtype, True)
 
 
 def min_value(dtype: DTypeLike) -> Scalar:
-    """The smallest (most negative) finite number of a dtype."""
-    raise OutsideKernelError("min_value")
+    """The smallest (most negative) finite number of a dtype; outside a kernel a Python number."""
+    return _limit(dtype, False)
 
 
 def if_then_else(cond: Any, t: Any, f: Any) -> Scalar:
@@ -475,3 +486,24 @@ def dp4a(A: Any, B: Any, C: Any) -> None:
     A, B and C are tiles of private memory, or the first element in them.
     """
     raise OutsideKernelError("dp4a")
+
+
+_LARGEST = {"float64": float_info.max, "float32": 3.4028234663852886e38, "float16": 65504.0}
+_LARGEST["bfloat16"] = 3.3895313892515355e38
+
+
+def _limit(dtype: DTypeLike, upper: bool) -> Any:
+    name = str(dtype).removeprefix("torch.")
+    if (narrow := float_format(name)) is not None:
+        return narrow.largest if upper else (-narrow.largest if narrow.sign else narrow.value(0))
+    if name in _LARGEST:
+        return _LARGEST[name] if upper else -_LARGEST[name]
+    if name == "bool":
+        return int(upper)
+    digits = name.removeprefix("u").removeprefix("int")
+    if not digits.isdecimal():
+        raise ValueError(f"{name} has no largest number")
+    bits = int(digits)
+    if name.startswith("u"):
+        return 2**bits - 1 if upper else 0
+    return 2 ** (bits - 1) - 1 if upper else -(2 ** (bits - 1))

@@ -69,7 +69,7 @@ def _entries(kind: EntryKind, names: str) -> dict[str, Entry]:
 
 
 _TILE_OPS = {
-    "copy": Entry("tile_op", "copy", unsupported=frozenset({"loop_layout"})),
+    "copy": Entry("tile_op", "copy"),
     "gemm": Entry("tile_op", "gemm", unsupported=frozenset({"mbar"})),
     "wgmma_gemm": Entry("tile_op", "gemm"),
     "fill": Entry("tile_op", "fill"),
@@ -101,7 +101,7 @@ _TILE_OPS = {
 _FRAMES = {
     "Kernel": Entry("frame", "Kernel"),
     "ClusterKernel": Entry("frame", "Kernel"),
-    "Parallel": Entry("frame", "Parallel", unsupported=frozenset({"loop_layout"})),
+    "Parallel": Entry("frame", "Parallel"),
     "Pipelined": Entry("frame", "Pipelined"),
     "serial": Entry("frame", "serial"),
     "Serial": Entry("frame", "serial"),
@@ -190,7 +190,7 @@ _BARRIERS = _entries(
     "annotate_producer_reg_dealloc annotate_consumer_reg_alloc",
 ) | {
     "mbarrier_arrive": Entry("barrier", "mbarrier_arrive", unsupported=frozenset({"cta_id"})),
-    "async_copy": Entry("barrier", "async_copy", unsupported=frozenset({"annotations", "loop_layout"})),
+    "async_copy": Entry("barrier", "async_copy"),
 }
 
 LANGUAGE: Mapping[str, Entry] = MappingProxyType(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
             *,
             data: Any = None,
         ) -> None: ...
+        def __class_getitem__(cls, item: Any) -> StridedTensor: ...
 
 else:
 
@@ -55,7 +56,7 @@ else:
     @dataclass(frozen=True, eq=False)
     class StridedTensor:
         """A tensor argument with strides of its own, in elements: `T.StridedTensor((M, N), (s, 1),
-        T.float16)`.
+        T.float16)`, also `T.StridedTensor[(M, N), (s, 1), T.float16]`.
 
         Raises ValueError if `shape` and `strides` differ in length.
         """
@@ -72,6 +73,9 @@ else:
                     f"T.StridedTensor needs one stride per dimension: the shape has {len(self.shape)}, "
                     f"the strides have {len(self.strides)}"
                 )
+
+        def __class_getitem__(cls, item: Any) -> StridedTensor:
+            return cls(*item) if isinstance(item, tuple) else cls(item)
 
 
 def dynamic(name: str, dtype: DTypeLike = "int32") -> Any:

@@ -38,7 +38,7 @@ def copy(
     other than 1 must agree in order; nothing is broadcast. Dtypes may differ, elements are converted. Reads
     outside a global tensor give 0, writes outside are skipped. After the statement `dst` may be read.
     coalesced_width: elements one thread moves at a time. eviction_policy, prefer_instruction, disable_tma:
-    hints.
+    hints. loop_layout: accepted and passed over, the compiler shares the elements out itself.
     """
     raise OutsideKernelError("copy")
 

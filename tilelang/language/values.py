@@ -104,7 +104,7 @@ class DynamicSize(Scalar):
 @dataclass(frozen=True, eq=False)
 class SizeExpression(Scalar):
     """`left <operator> right` over run-time sizes, written outside a kernel. `operator` is Python's: + - *
-    // %.
+    // %, or max and min.
     """
 
     operator: str
@@ -112,6 +112,8 @@ class SizeExpression(Scalar):
     right: Any
 
     def __str__(self) -> str:
+        if self.operator.isalpha():
+            return f"{self.operator}({self.left}, {self.right})"
         return f"({self.left} {self.operator} {self.right})"
 
 

@@ -174,6 +174,11 @@ def annotations_text(annotations: Mapping[str, Annotation]) -> str:
     return json.dumps({name: asdict(a) for name, a in sorted(annotations.items())})
 
 
+def annotated_names(attrs: Mapping[str, Any]) -> frozenset[str]:
+    """The names of the buffers whose layout the author has chosen, from the attributes of a tile program."""
+    return frozenset(json.loads(str(attrs[LAYOUTS]))) if LAYOUTS in attrs else frozenset()
+
+
 def annotations_of(func: Any) -> dict[str, Annotation]:
     """The annotated layouts of a tile function by buffer name."""
     if not func.attrs or LAYOUTS not in func.attrs:

@@ -3,7 +3,8 @@
 In:  a tile function with buffers of scope `local.reducer`, updated in Parallel loops as `acc[i] = acc[i] op
      x`.
 Out: the same with fragments. A loop over (i, j) that updates `acc[j]` writes x into a fragment [i, j], which
-     is reduced over i after the loop and folded into acc once.
+     is reduced over i after the loop and folded into acc once. Where an index is more than a variable of
+     the loop (`acc[j // 4]`), every thread holds acc whole and folds the reduced values in one by one.
 Not: reducers on the CPU, where the iterations of a loop run one after the other.
 """
 
@@ -22,27 +23,23 @@ from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules.layout import REDUCER_UPDATE
 from tilelang.ir import tile_ops
 from tilelang.ir.build import LOOP_KIND
+from tilelang.ir.folds import FoldKind, fold_of
 from tilelang.ir.spans import place_of
 from tilelang.ir.tile_ops import seq
 from tilelang.ops.reduce import Reduce
 from tilelang.passes.parallel_loop import ParallelLoop, parallel_loop
-from tilelang.passes.walk import FRAGMENT, constant, index, loop_kind, remake, walk
+from tilelang.passes.walk import FRAGMENT, constant, index, loop_kind, remake, uses, walk
 
 REDUCER = "local.reducer"
 
 Combine = Callable[[Any, Any], Any]
-_KINDS: dict[type, tuple[str, Combine]] = {
-    X.Add: ("sum", X.Add),
-    X.Max: ("max", X.Max),
-    X.Min: ("min", X.Min),
-    X.BitwiseAnd: ("bitand", X.bitwise_and),
-    X.BitwiseOr: ("bitor", X.bitwise_or),
-    X.BitwiseXor: ("bitxor", X.bitwise_xor),
-}
-_CALLS = {
-    "bitwise_and": _KINDS[X.BitwiseAnd],
-    "bitwise_or": _KINDS[X.BitwiseOr],
-    "bitwise_xor": _KINDS[X.BitwiseXor],
+_COMBINE: dict[FoldKind, Combine] = {
+    "sum": X.Add,
+    "max": X.Max,
+    "min": X.Min,
+    "bitand": X.bitwise_and,
+    "bitor": X.bitwise_or,
+    "bitxor": X.bitwise_xor,
 }
 
 
@@ -145,6 +142,7 @@ class _Update:
     def __post_init__(self) -> None:
         if self.loop.shape is None:
             self._refuse("the extents of the loop are known only when the kernel runs")
+        self.mixed = False  # whether an index is more than one variable of the loop
         self.kind, self.combine, self.value = self._fold()
         self.dims = self._used()
         name, dtype = f"{self.store.buffer.name}_kept", str(self.store.buffer.dtype)
@@ -154,48 +152,30 @@ class _Update:
         name = str(self.store.buffer.name)
         raise KernelError([REDUCER_UPDATE.at(place_of(self.store.span), buffer=name, why=why)])
 
-    def _fold(self) -> tuple[str, Combine, Any]:
-        value = self.store.value
-        if type(value) is X.Sub and self._is_own(value.a):
-            return "sum", X.Add, X.const(0, str(value.ty)) - value.b
-        if isinstance(value, ir.Call) and isinstance(value.op, ir.Op):
-            found = _CALLS.get(str(value.op.name).rpartition(".")[2])
-            sides = list(value.args)
-        else:
-            found = _KINDS.get(type(value))
-            sides = [value.a, value.b] if found else []
-        if found is not None:
-            for own, other in (sides, reversed(sides)):
-                if self._is_own(own):
-                    return (*found, other)
-        self._refuse(
-            "the new value is no fold of the old one, as in acc[i] += x or acc[i] = T.max(acc[i], x)"
-        )
-        raise AssertionError
-
-    def _is_own(self, value: Any) -> bool:
-        return (
-            isinstance(value, ir.TensorLoad)
-            and value.source.same_as(self.store.buffer)
-            and all(
-                tvm_ffi.structural_equal(a, b) for a, b in zip(value.indices, self.store.indices, strict=True)
+    def _fold(self) -> tuple[FoldKind, Combine, Any]:
+        found = fold_of(self.store)
+        if found is None:
+            self._refuse(
+                "the new value is no fold of the old one, as in acc[i] += x or acc[i] = T.max(acc[i], x)"
             )
-        )
+            raise AssertionError
+        kind, operand = found
+        return kind, _COMBINE[kind], operand
 
     def _used(self) -> list[int | None]:
-        """For every index the loop variable that it is; None for one of a dimension of extent 1."""
+        """For every index the loop variable that it is; None for one in which no loop variable stands."""
         handles = [v.__chandle__() for v in self.loop.vars]
         found: list[int | None] = []
         for i, n in zip(self.store.indices, self.store.buffer.shape, strict=True):
             if isinstance(i, ir.Var) and i.__chandle__() in handles:
                 found.append(handles.index(i.__chandle__()))
-            elif constant(n) == 1:
+            elif constant(n) == 1 or not uses(i, set(handles)):
                 found.append(None)
             else:
-                self._refuse(f"the index `{i}` is no variable of the loop")
+                self.mixed = True
+                found.append(None)
         used = [d for d in found if d is not None]
-        if len(set(used)) != len(used):
-            self._refuse("a variable of the loop is used for two dimensions")
+        self.mixed = self.mixed or len(set(used)) != len(used)
         return found
 
     def kept(self) -> Any:
@@ -229,7 +209,8 @@ class _Update:
     def after(self) -> list[Any]:
         """The reductions over the variables that the update does not name, and the fold into the reducer."""
         span, shape = self.store.span, list(self.loop.shape or ())
-        used = [d for d in self.dims if d is not None]
+        handles = {v.__chandle__(): d for d, v in enumerate(self.loop.vars)}
+        used = {d for i in self.store.indices for h, d in handles.items() if uses(i, {h})}
         current, left = self.space, list(range(len(shape)))
         parts: list[Any] = []
         for dim in reversed(range(len(shape))):
@@ -245,14 +226,24 @@ class _Update:
             parts.append(reduce.call())
             current = target
         loop_vars = {d: X.Var(str(self.loop.vars[d].name), "int32") for d in left}
-        single = X.Var("i", "int32")
-        from_ = [loop_vars[d] for d in left] or [single]
-        to = [loop_vars[d] if d is not None else (single if not left else index(0)) for d in self.dims]
-        old = X.BufferLoad(self.store.buffer, to)
-        fold = X.BufferStore(self.store.buffer, self.combine(old, X.BufferLoad(current, from_)), to, span)
-        extents = [shape[d] for d in left] or [1]
-        parts.append(_parallel(from_, extents, fold, {}, span))
-        return parts
+        renamed = {h: loop_vars[d] for h, d in handles.items() if d in loop_vars}
+        to = [_renamed(i, renamed) for i in self.store.indices]
+        fold = self._into(to, X.BufferLoad(current, [loop_vars[d] for d in left] or [index(0)]))
+        extents = [shape[d] for d in left]
+        if self.mixed:  # elements that several iterations share: every thread folds them in one by one
+            for d, n in zip(reversed(left), reversed(extents), strict=True):
+                fold = X.For(loop_vars[d], index(0), index(n), X.ForKind.SERIAL, fold, span=span)
+        elif left:
+            fold = _parallel([loop_vars[d] for d in left], extents, fold, {}, span)
+        return [*parts, fold]
+
+    def _into(self, to: list[Any], value: Any) -> Any:
+        new = self.combine(X.BufferLoad(self.store.buffer, to), value)
+        return X.BufferStore(self.store.buffer, new, to, self.store.span)
+
+
+def _renamed(expr: Any, variables: dict[int, Any]) -> Any:
+    return tvm_ffi.structural_map(expr, [(ir.Var, lambda v: variables.get(v.__chandle__(), v))])
 
 
 def _whole(buffer: Any) -> Any:

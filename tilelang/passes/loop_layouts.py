@@ -14,6 +14,7 @@ import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.analysis.affine import affine
 from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.layout.fragment import Digit, Fragment, Place, from_split
 from tilelang.ops.reduce import Reduce
@@ -66,12 +67,63 @@ def loop_layout(site: Site, use: Use, fragment: Fragment) -> Fragment | None:
         return fragment
     at = {v: k for k, v in enumerate(use.dims) if v is not None}
     if len(at) < len(site.vars) or len(at) != sum(d is not None for d in use.dims):
-        return None
+        return _displaced(site, use, fragment)
+    if any(site.extents[v] < fragment.shape[k] for v, k in at.items()):
+        part = _displaced(site, use, fragment)  # registers of a part of the tile, none of them empty
+        if part is not None:
+            return part
     fixed = {k for k, d in enumerate(use.dims) if d is None}
     split = fragment.by_dimension()
     if split is None or any(dim in fixed and d.place == "thread" for dim, _, d, _ in split):
         return None
     return fragment.select([at[v] for v in range(len(site.vars))], site.extents)
+
+
+def _displaced(site: Site, use: Use, fragment: Fragment) -> Fragment | None:
+    """The loop over `f[i, j + 8]` or `f[i, k * 4 + j]`, k serial.
+
+    A displaced dimension lies in registers alone, or the displacement is a multiple of the loop's extent and
+    moves in registers alone. Whether all fits is checked afterwards, element by element.
+    """
+    split = fragment.by_dimension()
+    forms = [affine(i) for i in use.indices]
+    if split is None or None in forms:
+        return None
+    entries: list[tuple[int, int, Digit]] = []
+    met: set[int] = set()
+    for k, form in enumerate(forms):
+        digits = sorted(((s, d) for dim, s, d, _ in split if dim == k), key=lambda item: item[0])
+        inner = [v for v, var in enumerate(site.vars) if form is not None and form.coefficient(var)]
+        in_threads = any(d.place == "thread" for _, d in digits)
+        if form is None or len(inner) > 1 or met & set(inner):
+            return None
+        if not inner:
+            if in_threads:
+                return None
+            continue
+        v, extent = inner[0], site.extents[inner[0]]
+        met.add(v)
+        var = site.vars[v]
+        if form.coefficient(var) != 1:
+            return None
+        if not in_threads:
+            first = min((d.place_stride for _, d in digits), default=1)
+            entries.append((v, 1, Digit(1, extent, "register", first)))
+            continue
+        rest = [form.constant, *(form.coefficient(o) for o in form.variables if not o.same_as(var))]
+        if any(n % extent for n in rest):
+            return None
+        for stride, d in digits:
+            low = min(d.extent, max(-(-extent // stride), 1))
+            if (d.extent % low or low * stride > extent) and stride < extent:
+                return None
+            if d.place == "thread" and (stride >= extent or low < d.extent):
+                return None  # the displacement would move it to other threads
+            if stride < extent:
+                entries.append((v, stride, replace(d, extent=low)))
+    if len(met) < len(site.vars):
+        return None
+    return from_split(site.extents, entries, fragment.replicate)
 
 
 def fragment_layout(site: Site, use: Use, loop: Fragment) -> Fragment | None:

@@ -43,6 +43,11 @@ _BINARY: Mapping[type, Callable[[Any, Any], Any]] = {
     X.GE: np.greater_equal,
     X.EQ: np.equal,
     X.NE: np.not_equal,
+    X.BitwiseAnd: np.bitwise_and,
+    X.BitwiseOr: np.bitwise_or,
+    X.BitwiseXor: np.bitwise_xor,
+    X.LShift: np.left_shift,
+    X.RShift: np.right_shift,
 }
 _INTEGER_DIVISION: Mapping[type, Callable[[Any, Any], Any]] = {
     X.FloorDiv: np.floor_divide,
@@ -143,6 +148,8 @@ class Expressions:
             return self._divide(expr, active)
         if kind is X.And or kind is X.Or:
             return self._logical(expr, kind is X.And, active)
+        if kind is X.BitwiseNot:
+            return self._typed(np.invert(self.value(expr.a, active)), expr)
         if kind is X.Not:
             return np.logical_not(self.value(expr.a, active))
         if kind is X.Cast:

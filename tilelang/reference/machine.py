@@ -17,14 +17,28 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
+from tilelang.ir.folds import fold_of
 from tilelang.ops.atomic import Atomic
 from tilelang.reference.errors import NoMeaning, ReferenceFailure
 from tilelang.reference.expressions import Expressions
 from tilelang.reference.memory import Storage, Tensor, row_major
-from tilelang.reference.operations import MEANINGS, UPDATES
+from tilelang.reference.operations import FOLDS, MEANINGS, UPDATES
 
 ONE = np.ones(1, bool)
-_NO_EFFECT = frozenset({"tl.sync", "tirx.tvm_storage_sync", "tl.sync_warp", "tl.sync_grid"})
+# Lanes run in step and copies are done at once: there is nothing to wait for. What is assumed is not checked.
+_NO_EFFECT = frozenset(
+    {
+        tile_ops.SYNC,
+        tile_ops.ASYNC_COMMIT,
+        tile_ops.ASYNC_WAIT,
+        tile_ops.ASSUME,
+        "tirx.tvm_storage_sync",
+        "tl.sync_warp",
+        "tl.sync_grid",
+        "tl.pdl_sync",
+        "tl.pdl_trigger",
+    }
+)
 _STEPS = 50_000_000  # statements, so that a loop that never ends is an error and not a hang
 
 
@@ -205,8 +219,9 @@ class Machine:
         """Give every lane its own copy of the private arrays. Returns what they held before."""
         before = {}
         for handle, tensor in self.tensors.items():
-            if tensor.private and handle not in before:
-                data = tensor.storage.data
+            data = tensor.storage.data
+            # In thread code private arrays are the threads': a loop of the whole block has no use for them.
+            if tensor.private and handle not in before and data.shape[0] in (1, count):
                 before[handle] = data
                 if extent:
                     tensor.storage.data = np.repeat(
@@ -252,9 +267,28 @@ class Machine:
 
     def _store(self, stmt: Any, active: np.ndarray) -> None:
         tensor = self._tensor(stmt.buffer)
+        fold = fold_of(stmt) if not tensor.private and active.size > 1 else None
+        if fold is not None:
+            self._fold(tensor, stmt, *fold, active)
+            return
         value = self.expressions.value(stmt.value, active)
         indices = [self.expressions.value(i, active) for i in stmt.indices]
         tensor.store(indices, value, active, stmt.span)
+
+    def _fold(self, tensor: Tensor, stmt: Any, kind: str, operand: Any, active: np.ndarray) -> None:
+        """Iterations that update one element are all counted: of a reducer, or of a fragment in whose layout
+        one thread does them all.
+        """
+        values = np.broadcast_to(self.expressions.value(operand, active), active.shape)
+        indices = [
+            np.broadcast_to(self.expressions.value(i, active), active.shape)[active] for i in stmt.indices
+        ]
+        places, which = np.unique(np.stack(indices), axis=1, return_inverse=True)
+        inside = np.ones(places.shape[1], bool)
+        found = np.array(tensor.load(list(places), inside, stmt.span))
+        with np.errstate(all="ignore"):
+            FOLDS[kind].at(found, which.reshape(-1), values[active].astype(found.dtype))
+        tensor.store(list(places), found, inside, stmt.span)
 
     def _set(self, var: Any, value: Any, active: np.ndarray) -> None:
         """Give a variable a value where `active`; other lanes keep theirs."""
@@ -285,7 +319,17 @@ class Machine:
         name = str(call.op.name)
         if name == tile_ops.ATOMIC:
             return self._atomic(Atomic.read(call), active)
+        if name == tile_ops.CHECK:
+            return self._check(call, active)
         raise NoMeaning(f"the reference does not know {name}")
+
+    def _check(self, call: Any, active: np.ndarray) -> Any:
+        """T.device_assert: the kernel stops where the condition does not hold."""
+        holds = np.broadcast_to(np.asarray(self.expressions.value(call.args[0], active), bool), active.shape)
+        if not holds[active].all():
+            text = getattr(call.args[1], "value", "") if len(call.args) > 1 else ""
+            raise ReferenceFailure(f"T.device_assert does not hold{f': {text}' if text else ''}", call.span)
+        return np.asarray(0, np.int32)
 
     def _atomic(self, op: Atomic, active: np.ndarray) -> Any:
         """Lane after lane, as if in some order; returns what each found."""

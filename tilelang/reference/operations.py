@@ -43,6 +43,16 @@ UPDATES: Mapping[str, Update] = {
     "load": lambda old, new: old,
 }
 
+# By the kind of a reducer's update.
+FOLDS: Mapping[str, np.ufunc] = {
+    "sum": np.add,
+    "max": np.fmax,
+    "min": np.fmin,
+    "bitand": np.bitwise_and,
+    "bitor": np.bitwise_or,
+    "bitxor": np.bitwise_xor,
+}
+
 _REDUCE: Mapping[str, tuple[Callable[[Any], Any], Callable[..., Any], Update]] = {
     # kind -> (applied to each element, over the dimension, with what stood there)
     "sum": (lambda x: x, np.sum, np.add),

@@ -91,7 +91,9 @@ class Binder:
             )
         solver = _Solver(self.plan)
         for param, arg in zip(self.inputs, args, strict=True):
-            if isinstance(param, TensorParam) and param.unchecked:
+            if arg is None and isinstance(param, TensorParam) and param.unused:
+                solver.absent(param)
+            elif isinstance(param, TensorParam) and param.unchecked:
                 solver.device = self._pointer(param, arg, solver.device)
             elif isinstance(param, ScalarParam):
                 solver.sizes[param.name] = self._scalar(param, arg)
@@ -193,7 +195,14 @@ class _Solver:
         self.device: str | None = None
         self._plan = plan
         self._open: list[_Equation] = []
+        self._spare: list[_Equation] = []  # of single elements, for strides that nothing else says
+        self._absent: set[str] = set()  # sizes of arguments that are None
         self._origin: dict[str, str] = {}
+
+    def absent(self, param: TensorParam) -> None:
+        """An argument that the kernel does not touch, left out."""
+        for size in (*param.shape, *(param.strides or ())):
+            self._absent.update(compile_size(size).symbols)
 
     def add(self, param: TensorParam, found: TensorView) -> None:
         self.device = found.device
@@ -205,11 +214,10 @@ class _Solver:
             self._contiguous(param, found)
             return
         for d, size in enumerate(param.strides):
-            if found.shape[d] > 1:  # the stride of a single element is never used
-                stride = found.strides[d]
-                self._open.append(
-                    _Equation(param.name, f"stride of dimension {d}", compile_size(size), stride)
-                )
+            stride = found.strides[d]
+            equation = _Equation(param.name, f"stride of dimension {d}", compile_size(size), stride)
+            # The stride of a single element is never used, so it need not be right.
+            (self._open if found.shape[d] > 1 else self._spare).append(equation)
 
     def _contiguous(self, param: TensorParam, found: TensorView) -> None:
         expected = 1
@@ -226,6 +234,25 @@ class _Solver:
 
         Raises ArgumentError for the first dimension that disagrees, or a size that nothing determines.
         """
+        self._solve_open()
+        for equation in self._spare:
+            if equation.size.text in self._plan.symbols and equation.size.text not in self.sizes:
+                self._open.append(equation)
+                self._solve_open()
+        needed = {s for extent in self._plan.grid for s in compile_size(extent).symbols}
+        for symbol in self._absent - needed:  # sizes of what is not there
+            self.sizes.setdefault(symbol, 0)
+        missing = [s for s in self._plan.symbols if s not in self.sizes]
+        if missing:
+            where = self._open[0] if self._open else None
+            detail = f": {where.what} of {where.name} is {where.size.text}" if where else ""
+            raise ArgumentError(
+                f"{self._plan.entry} cannot work out {', '.join(missing)} "
+                f"from the shapes of its arguments{detail}"
+            )
+        return self.sizes
+
+    def _solve_open(self) -> None:
         progress = True
         while self._open and progress:
             progress = False
@@ -239,15 +266,6 @@ class _Solver:
                     self._check(equation)
                 self._open.remove(equation)
                 progress = True
-        missing = [s for s in self._plan.symbols if s not in self.sizes]
-        if missing:
-            where = self._open[0] if self._open else None
-            detail = f": {where.what} of {where.name} is {where.size.text}" if where else ""
-            raise ArgumentError(
-                f"{self._plan.entry} cannot work out {', '.join(missing)} "
-                f"from the shapes of its arguments{detail}"
-            )
-        return self.sizes
 
     def _solve(self, equation: _Equation, symbol: str) -> None:
         size = equation.size

@@ -105,7 +105,9 @@ def _packer(params: Sequence[Any], symbols: int) -> Callable[[Sequence[Any], Seq
 
 
 def _address(value: Any) -> int:
-    """Of a tensor, or the number that a pointer argument is."""
+    """Of a tensor, or the number that a pointer argument is; null for what is left out."""
+    if value is None:
+        return 0
     return value if isinstance(value, int) else value.data_ptr()
 
 

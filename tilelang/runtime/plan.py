@@ -28,6 +28,7 @@ class TensorParam:
     strides: tuple[SizeExpr, ...] | None = None
     alignment: int = 1
     unchecked: bool = False  # a pointer: any tensor of the device or an address, nothing else is looked at
+    unused: bool = False  # no launch touches it: the caller may pass None
 
 
 @dataclass(frozen=True)
@@ -96,4 +97,5 @@ def _param(data: dict[str, Any]) -> TensorParam | ScalarParam:
         tuple(strides) if strides else None,
         data.get("alignment", 1),  # artifacts saved before it was noted do not have it
         data.get("unchecked", False),
+        data.get("unused", False),
     )

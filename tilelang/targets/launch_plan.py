@@ -46,7 +46,8 @@ def launch_plan(
     if outputs is None:
         outputs = tuple(int(i) for i in func.attrs[OUTPUTS]) if OUTPUTS in func.attrs else ()
     pointers = frozenset(str(func.attrs[POINTERS]).split()) if POINTERS in func.attrs else frozenset()
-    params = tuple(_param(p, alignment, pointers) for p in func.params)
+    touched = {v.__chandle__() for v in _variables(func.body)}
+    params = tuple(_param(p, alignment, pointers, p.__chandle__() not in touched) for p in func.params)
     hidden = int(func.attrs[WORKSPACES]) if WORKSPACES in func.attrs else 0
     symbol_names = tuple(str(v.name) for v in symbols)
     known = {*symbol_names, *(p.name for p in params if isinstance(p, ScalarParam))}
@@ -164,11 +165,12 @@ def _variables(value: Any) -> list[ir.Var]:
 
 
 def _param(
-    param: ir.Var, alignment: Mapping[str, int], pointers: frozenset[str]
+    param: ir.Var, alignment: Mapping[str, int], pointers: frozenset[str], unused: bool
 ) -> TensorParam | ScalarParam:
     if not X.is_buffer_var(param):
         return ScalarParam(str(param.name), str(param.ty.dtype))
     shape = tuple(size_expr(s) for s in param.shape)
     strides = tuple(size_expr(s) for s in param.strides) or None
     name = str(param.name)
-    return TensorParam(name, str(param.dtype), shape, strides, alignment.get(name, 1), name in pointers)
+    aligned = alignment.get(name, 1)
+    return TensorParam(name, str(param.dtype), shape, strides, aligned, name in pointers, unused)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilelang.facts.reports import GeneratedSource
+from tilelang.runtime.plan import ScalarParam, TensorParam
 from tilelang.targets.lowered import LoweredKernel
 
 Line = tuple[str, int]
@@ -21,7 +22,8 @@ Line = tuple[str, int]
 def merge(parts: Sequence[LoweredKernel]) -> LoweredKernel:
     """One kernel that launches `parts` in order."""
     first, *others = parts
-    plan = replace(first.plan, following=tuple(p.plan for p in others))
+    params = tuple(map(_needed, *(p.plan.params for p in parts)))
+    plan = replace(first.plan, params=params, following=tuple(p.plan for p in others))
     return replace(
         first,
         plan=plan,
@@ -31,6 +33,15 @@ def merge(parts: Sequence[LoweredKernel]) -> LoweredKernel:
         instructions=_joined([p.instructions for p in parts]),
         parts=tuple(parts),
     )
+
+
+def _needed(
+    first: TensorParam | ScalarParam, *others: TensorParam | ScalarParam
+) -> TensorParam | ScalarParam:
+    """A parameter of all launches: it may be left out only if none of them touches it."""
+    if not isinstance(first, TensorParam) or not first.unused:
+        return first
+    return replace(first, unused=all(isinstance(p, TensorParam) and p.unused for p in others))
 
 
 def _joined(tables: Sequence[Mapping[Any, Any]]) -> dict[Any, Any]:

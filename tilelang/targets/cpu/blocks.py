@@ -51,6 +51,10 @@ from tilelang.targets.cpu.ops.print import print_statements
 from tilelang.targets.cpu.ops.reduce import lower_reduce
 from tilelang.targets.cpu.ops.scan import lower_scan
 
+_NOTHING_TO_WAIT_FOR = frozenset(
+    {tile_ops.SYNC, tile_ops.ASYNC_COMMIT, tile_ops.ASYNC_WAIT, "tl.pdl_sync", "tl.pdl_trigger"}
+)
+
 
 @dataclass(frozen=True)
 class _Guard:
@@ -213,8 +217,15 @@ class BlockLowering:
         """What `lower` returns, with `condition` known to hold."""
         if condition is None:
             return lower()
+        before = len(self._assumed)
         with self._analyzer.constraint_scope(condition):
-            return lower()
+            try:
+                return lower()
+            finally:  # the analyzer leaves scopes only in the order in which they were entered
+                while len(self._assumed) > before:
+                    inner = self._assumed.pop()
+                    if inner is not None:
+                        inner.__exit__(None, None, None)
 
     def _named(self, value: Any, span: Any) -> tuple[Any, list[Any]]:
         """`value` lowered, and the statements that evaluate the parts of it which it uses several times."""
@@ -349,8 +360,8 @@ class BlockLowering:
     def _evaluate(self, stmt: X.Evaluate) -> Any:
         call = stmt.value
         name = call.op.name if isinstance(call, ir.Call) and isinstance(call.op, ir.Op) else ""
-        if name in (tile_ops.SYNC, tile_ops.ASYNC_COMMIT, tile_ops.ASYNC_WAIT):
-            return None  # one thread runs the whole block, in order
+        if name in _NOTHING_TO_WAIT_FOR:
+            return None  # one thread runs the whole block, in order, and launches follow each other
         if name == tile_ops.GEMM:
             return self._gemm(Gemm.read(call))
         if name == tile_ops.COPY:

@@ -1,0 +1,256 @@
+"""Forms that kernels of inference engines and training libraries use, run by the reference, the CPU target
+and the emulated CUDA code, and compared with torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tests.emulator.block import run as emulate
+from tilelang.arch.target import parse_target
+from tilelang.diagnostics.error import KernelError
+from tilelang.reference import run
+from tilelang.targets.driver import lower
+
+
+def three_ways(func: Any, *tensors: torch.Tensor, sizes: dict[str, int] | None = None) -> None:
+    """Run `func` on copies of `tensors`, the last of which it writes: all three must write the same."""
+    cpu = tilelang.compile(func, target="cpu")
+    by_cpu, by_meaning, by_cuda = ([t.clone() for t in tensors] for _ in range(3))
+    cpu(*by_cpu)
+    run(cpu, *by_meaning)
+    names = [str(p.name) for p in cpu.prim_func.params]
+    arrays = {n: t.numpy() for n, t in zip(names, by_cuda, strict=True)}
+    emulate(lower(cpu.prim_func, parse_target("cuda:sm_90")), arrays, sizes or {})
+    for other in (by_meaning, by_cuda):
+        torch.testing.assert_close(by_cpu[-1], other[-1], rtol=1e-4, atol=1e-4, equal_nan=True)
+    tensors[-1].copy_(by_cpu[-1])
+
+
+def reducers(rows: int = 8, width: int = 256):
+    @T.prim_func
+    def kernel(
+        A: T.Tensor[(rows, width), T.float32],
+        B: T.Tensor[(2, width), T.float32],
+        C: T.Tensor[(rows + 3, 2), T.float32],
+    ):
+        with T.Kernel(1, threads=64):
+            a = T.alloc_fragment((rows, width), T.float32)
+            b = T.alloc_fragment((2, width), T.float32)
+            both = T.alloc_reducer((rows, 2), T.float32)
+            groups = T.alloc_reducer((3,), T.float32)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(both)
+            T.clear(groups)
+            for i in T.serial(rows):
+                for k in T.serial(2):
+                    for j in T.Parallel(width):
+                        both[i, k] += a[i, j] * b[k, j]
+            for i, j in T.Parallel(rows, width):
+                groups[T.min(2, i // 2)] += a[i, j]
+            T.finalize_reducer(both)
+            T.finalize_reducer(groups)
+            for i, k in T.Parallel(rows, 2):
+                C[i, k] = both[i, k]
+            for i in T.Parallel(3):
+                C[rows + i, 0] = groups[i]
+
+    return kernel
+
+
+def test_reducers_take_any_index():
+    a, b, c = torch.randn(8, 256), torch.randn(2, 256), torch.zeros(11, 2)
+    three_ways(reducers(), a, b, c)
+    torch.testing.assert_close(c[:8], a @ b.T, rtol=1e-4, atol=1e-4)
+    sums = torch.stack([a[:2].sum(), a[2:4].sum(), a[4:].sum()])
+    torch.testing.assert_close(c[8:, 0], sums, rtol=1e-4, atol=1e-4)
+
+
+def test_a_reducer_goes_on_over_the_tiles_of_a_block():
+    @T.prim_func
+    def kernel(A: T.Tensor[(100, 4), T.float32], C: T.Tensor[(3, 4), T.float32]):
+        with T.Kernel(3, threads=128) as block:
+            total = T.alloc_reducer(4, T.float32)
+            T.fill(total, 0)
+            for t in T.Persistent([T.ceildiv(100, 32)], 3, block, group_size=1):
+                for i, j in T.Parallel(32, 4):
+                    if t * 32 + i < 100:
+                        total[j] += A[t * 32 + i, j]
+            T.finalize_reducer(total)
+            T.copy(total, C[block, :])
+
+    a, c = torch.randn(100, 4), torch.zeros(3, 4)
+    three_ways(kernel, a, c)
+    torch.testing.assert_close(c.sum(0), a.sum(0), rtol=1e-4, atol=1e-4)
+
+
+def columns_of_rows(annotated: bool):
+    """Parts of a tile whose rows lie in one thread each: shifted columns are at hand there."""
+
+    def rows(i, j):
+        return i % 32, i // 32 * 24 + j
+
+    layout = T.Fragment((64, 24), forward_fn=rows)
+
+    @T.prim_func
+    def kernel(A: T.Tensor[(64, 24), T.float32], C: T.Tensor[(64, 24), T.float32]):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_fragment((64, 24), T.float32)
+            left = T.alloc_fragment((64, 8), T.float32)
+            right = T.alloc_fragment((64, 16), T.float32)
+            if annotated:
+                T.annotate_layout({a: layout})
+            T.copy(A, a)
+            for i, j in T.Parallel(64, 8):
+                left[i, j] = a[i, j] * 2
+            for i, j in T.Parallel(64, 16):
+                right[i, j] = a[i, j + 8] + 1
+            T.copy(left, C[0, 0])
+            T.copy(right, C[0, 8])
+
+    return kernel
+
+
+def test_the_author_may_lay_out_what_shifted_columns_need():
+    a, c = torch.randn(64, 24), torch.zeros(64, 24)
+    three_ways(columns_of_rows(True), a, c)
+    torch.testing.assert_close(c, torch.cat([a[:, :8] * 2, a[:, 8:] + 1], 1))
+
+
+def test_shifted_columns_without_such_a_layout_are_reported():
+    with pytest.raises(KernelError, match="fragment-cross-thread"):
+        tilelang.compile(columns_of_rows(False), target="cuda -arch=sm_90")
+
+
+def test_columns_of_a_gemm_operand_are_read_four_by_four():
+    """The operand layout of TF32 gives every fourth column to the same thread."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor[(32, 64), T.float32], B: T.Tensor[(64, 16), T.float32], C: T.Tensor[(32, 20), T.float32]
+    ):
+        with T.Kernel(1, threads=128):
+            a_shared = T.alloc_shared((32, 64), T.float32)
+            b_shared = T.alloc_shared((64, 16), T.float32)
+            a = T.alloc_fragment((32, 64), T.float32)
+            product = T.alloc_fragment((32, 16), T.float32)
+            squares = T.alloc_fragment((32, 4), T.float32)
+            T.copy(A, a_shared)
+            T.copy(B, b_shared)
+            T.copy(a_shared, a)
+            T.clear(product)
+            T.clear(squares)
+            for k in T.serial(16):
+                for i, j in T.Parallel(32, 4):
+                    squares[i, j] += a[i, k * 4 + j] * a[i, k * 4 + j]
+            T.gemm(a, b_shared, product)
+            T.copy(product, C[0, 0])
+            for i, j in T.Parallel(32, 4):
+                C[i, 16 + j] = squares[i, j]
+
+    small = torch.randint(-4, 5, (32, 64)).float()
+    b, c = torch.randint(-4, 5, (64, 16)).float(), torch.zeros(32, 20)
+    three_ways(kernel, small, b, c)
+    torch.testing.assert_close(c[:, :16], small @ b)
+    torch.testing.assert_close(c[:, 16:], (small**2).view(32, 16, 4).sum(1))
+
+
+def test_narrow_integers_are_shifted_as_in_c():
+    @T.prim_func
+    def kernel(A: T.Tensor[(128,), T.int8], C: T.Tensor[(128,), T.int32]):
+        with T.Kernel(1, threads=128):
+            _ = T.alloc_shared((0,), T.float32)  # as a kernel does that keeps a buffer only sometimes
+            for i in T.Parallel(128):
+                C[i] = (T.uint16(A[i] & 15) << 16) | (T.int32(A[i]) >> 3 << 1 ^ 5)
+
+    a, c = torch.arange(-64, 64).to(torch.int8), torch.zeros(128, dtype=torch.int32)
+    three_ways(kernel, a, c)
+    wide = a.to(torch.int32)
+    torch.testing.assert_close(c, ((wide & 15) << 16) | ((wide >> 3 << 1) ^ 5))
+
+
+def test_bits_are_read_anew_in_both_orders():
+    @T.prim_func
+    def kernel(A: T.Tensor[(128,), T.int32], C: T.Tensor[(128,), T.float32]):
+        with T.Kernel(1, threads=128):
+            for i in T.Parallel(128):
+                C[i] = T.reinterpret(T.float32, A[i]) + T.reinterpret(A[i], T.float32)
+
+    values, c = torch.randn(128), torch.zeros(128)
+    three_ways(kernel, values.view(torch.int32), c)
+    torch.testing.assert_close(c, values * 2)
+
+
+def test_a_tile_may_give_its_name_away_inside_a_loop():
+    @T.prim_func
+    def kernel(scale: T.Tensor[(4,), T.float32], C: T.Tensor[(4, 128), T.float32]):
+        with T.Kernel(1, threads=128):
+            for k in T.serial(4):
+                factor = scale[k] + 1
+                scale = factor * 2
+                for i in T.Parallel(128):
+                    C[k, i] = scale + i
+
+    s, c = torch.randn(4), torch.zeros(4, 128)
+    three_ways(kernel, s, c)
+    torch.testing.assert_close(c, ((s + 1) * 2)[:, None] + torch.arange(128))
+
+
+def test_assumptions_in_a_branch_end_with_it():
+    @T.prim_func
+    def kernel(A: T.Tensor[(128,), T.int32], C: T.Tensor[(128,), T.int32], n: T.int32):
+        with T.Kernel(1, threads=128):
+            T.pdl_sync()
+            tx = T.get_thread_binding()
+            if n > 3:
+                T.assume(n % 4 == 0)
+                if A[tx] >= 0:
+                    T.assume(n < 100)
+                    C[tx] = A[tx] // n
+            else:
+                C[tx] = n
+
+    a = torch.arange(-64, 64, dtype=torch.int32)
+    for n in (2, 8):
+        cpu = tilelang.compile(kernel, target="cpu")
+        c = torch.zeros(128, dtype=torch.int32)
+        cpu(a, c, n)
+        expected = torch.full_like(a, n) if n <= 3 else torch.where(a >= 0, a // n, torch.zeros_like(a))
+        torch.testing.assert_close(c, expected)
+
+
+def test_what_a_kernel_leaves_alone_may_be_left_out():
+    rows, other, step = T.dynamic("rows, other, step")
+
+    @T.prim_func
+    def kernel(
+        A: T.StridedTensor[(rows, 64), (step, 1), T.float32],
+        scales: T.StridedTensor[(other, 64), (64, 1), T.float32],
+        C: T.Tensor[(rows, 64), T.float32],
+    ):
+        with T.Kernel(T.max(rows, 1), threads=64) as row:
+            for j in T.Parallel(64):
+                C[row, j] = A[row, j] * 2
+
+    compiled = tilelang.compile(kernel, target="cpu")
+    for n in (1, 5):  # one row alone does not tell the stride that it has
+        a, c = torch.randn(n, 80)[:, :64], torch.zeros(n, 64)
+        compiled(a, None, c)
+        torch.testing.assert_close(c, a * 2)
+    with pytest.raises(ValueError, match="A must be a tensor"):
+        compiled(None, None, c)
+
+
+def test_sizes_and_limits_are_numbers_outside_a_kernel():
+    assert T.max(3, 4) == 4 and T.min(2.5, 4) == 2.5
+    assert T.max_value(T.float8_e4m3fn) == 448 and T.max_value(torch.float16) == 65504
+    assert T.min_value("int8") == -128 and T.max_value("uint16") == 65535 and T.min_value("uint8") == 0
+    assert T.max_value(T.float32) == float(np.finfo(np.float32).max)
+    assert str(T.min(T.dynamic("n"), 4)) == "min(n, 4)"

@@ -1,0 +1,54 @@
+"""Updates of a reducer, `acc[i] = acc[i] op x`, taken apart into what they are and what they fold in."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import tvm_ffi
+from tvm import ir
+from tvm import tirx as X
+
+FoldKind = Literal["sum", "max", "min", "bitand", "bitor", "bitxor"]
+
+_NODES: dict[type, FoldKind] = {
+    X.Add: "sum",
+    X.Max: "max",
+    X.Min: "min",
+    X.BitwiseAnd: "bitand",
+    X.BitwiseOr: "bitor",
+    X.BitwiseXor: "bitxor",
+}
+_CALLS: dict[str, FoldKind] = {
+    "bitwise_and": "bitand",
+    "bitwise_or": "bitor",
+    "bitwise_xor": "bitxor",
+    "max": "max",
+    "min": "min",
+}
+
+
+def fold_of(store: X.BufferStore) -> tuple[FoldKind, Any] | None:
+    """Kind and operand of a store that folds a value into the element it writes; None for another store.
+
+    `acc[i] -= x` is a sum of -x.
+    """
+    value: Any = store.value
+    if type(value) is X.Sub and _is_own(store, value.a):
+        return "sum", X.const(0, str(value.ty)) - value.b
+    if isinstance(value, ir.Call) and isinstance(value.op, ir.Op):
+        kind = _CALLS.get(str(value.op.name).rpartition(".")[2])
+        sides = list(value.args)
+    else:
+        kind = _NODES.get(type(value))
+        sides = [value.a, value.b] if kind else []
+    if kind is None or len(sides) != 2:
+        return None
+    return next(((kind, b) for a, b in (sides, reversed(sides)) if _is_own(store, a)), None)
+
+
+def _is_own(store: X.BufferStore, value: Any) -> bool:
+    return (
+        isinstance(value, ir.TensorLoad)
+        and value.source.same_as(store.buffer)
+        and all(tvm_ffi.structural_equal(a, b) for a, b in zip(value.indices, store.indices, strict=True))
+    )
