@@ -162,6 +162,40 @@ def test_columns_of_a_gemm_operand_are_read_four_by_four():
     torch.testing.assert_close(c[:, 16:], (small**2).view(32, 16, 4).sum(1))
 
 
+@pytest.mark.parametrize("annotated", [True, False])
+def test_the_scale_of_a_group_is_at_hand_in_all_its_columns(annotated: bool):
+    m, width, group, threads, vector = 4, 512, 128, 64, 8
+
+    def by_vectors(i, j):
+        number = i * width + j
+        return number // vector % threads, number // (vector * threads) * vector + number % vector
+
+    layout = T.Fragment((m, width), forward_fn=by_vectors)
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor[(m, width), T.float32], S: T.Tensor[(m, 4), T.float32], C: T.Tensor[(m, width), T.float32]
+    ):
+        with T.Kernel(1, threads=threads):
+            a = T.alloc_fragment((m, width), T.float32)
+            largest = T.alloc_fragment((m, 4), T.float32)
+            factor = T.alloc_fragment((m, 4), T.float32)
+            if annotated:
+                T.annotate_layout({a: layout})
+            T.copy(A, a)
+            T.reduce_absmax(T.reshape(a, [m, 4, group]), largest, dim=2)
+            for i, j in T.Parallel(m, 4):
+                S[i, j] = largest[i, j] / 448
+                factor[i, j] = 448 / largest[i, j]
+            for i, j in T.Parallel(m, width):
+                C[i, j] = a[i, j] * factor[i, j // group]
+
+    a, scales, c = torch.randn(m, width), torch.zeros(m, 4), torch.zeros(m, width)
+    three_ways(kernel, a, scales, c)
+    largest = a.view(m, 4, group).abs().amax(2, keepdim=True)
+    torch.testing.assert_close(c, (a.view(m, 4, group) * 448 / largest).view(m, width))
+
+
 def test_narrow_integers_are_shifted_as_in_c():
     @T.prim_func
     def kernel(A: T.Tensor[(128,), T.int8], C: T.Tensor[(128,), T.int32]):

@@ -28,11 +28,13 @@ from tilelang.ir.spans import place_of
 from tilelang.ir.tile_ops import seq
 from tilelang.ops.reduce import Reduce
 from tilelang.passes.parallel_loop import ParallelLoop, parallel_loop
-from tilelang.passes.walk import FRAGMENT, constant, index, loop_kind, remake, uses, walk
+from tilelang.passes.walk import FRAGMENT, constant, index, loads, loop_kind, remake, uses, walk
 
 REDUCER = "local.reducer"
 
 Combine = Callable[[Any, Any], Any]
+_FOLDED = 1024  # values that each thread may hold and fold in one by one
+
 _COMBINE: dict[FoldKind, Combine] = {
     "sum": X.Add,
     "max": X.Max,
@@ -167,6 +169,8 @@ class _Update:
         handles = [v.__chandle__() for v in self.loop.vars]
         found: list[int | None] = []
         for i, n in zip(self.store.indices, self.store.buffer.shape, strict=True):
+            if loads(i):  # what stands there may be another index after the loop
+                self._refuse(f"the index `{i}` is no variable of the loop")
             if isinstance(i, ir.Var) and i.__chandle__() in handles:
                 found.append(handles.index(i.__chandle__()))
             elif constant(n) == 1 or not uses(i, set(handles)):
@@ -230,6 +234,10 @@ class _Update:
         to = [_renamed(i, renamed) for i in self.store.indices]
         fold = self._into(to, X.BufferLoad(current, [loop_vars[d] for d in left] or [index(0)]))
         extents = [shape[d] for d in left]
+        if self.mixed and math.prod(extents) > _FOLDED:
+            self._refuse(
+                f"an index is no variable of the loop, and each thread would fold {math.prod(extents)} values"
+            )
         if self.mixed:  # elements that several iterations share: every thread folds them in one by one
             for d, n in zip(reversed(left), reversed(extents), strict=True):
                 fold = X.For(loop_vars[d], index(0), index(n), X.ForKind.SERIAL, fold, span=span)

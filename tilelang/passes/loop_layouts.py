@@ -16,7 +16,7 @@ from tvm import tirx as X
 
 from tilelang.analysis.affine import affine
 from tilelang.ir.evaluate import NotEvaluable, evaluate
-from tilelang.layout.fragment import Digit, Fragment, Place, from_split
+from tilelang.layout.fragment import Digit, Fragment, Place, Replica, from_split
 from tilelang.ops.reduce import Reduce
 from tilelang.passes.walk import children, constant, shape_of, variables
 
@@ -137,6 +137,9 @@ def fragment_layout(site: Site, use: Use, loop: Fragment) -> Fragment | None:
     used = [d for d in use.dims if d is not None]
     if len(set(used)) != len(used):
         return None
+    grouped = _grouped(site, use, loop)
+    if grouped is not None:
+        return grouped
     fixed = [k for k, d in enumerate(use.dims) if d is None and shape[k] > 1]
     if not fixed:
         return loop.select(use.dims, shape)
@@ -151,6 +154,41 @@ def fragment_layout(site: Site, use: Use, loop: Fragment) -> Fragment | None:
         entries.append((k, 1, Digit(1, shape[k], "register", count)))
         count *= shape[k]
     return from_split(shape, entries, base.replicate)
+
+
+def _grouped(site: Site, use: Use, loop: Fragment) -> Fragment | None:
+    """The fragment that a loop touches as `f[i, j // 128]`: the threads of a group of iterations hold its
+    element, each a copy. None for other indices.
+    """
+    handles = {v.__chandle__(): k for k, v in enumerate(site.vars)}
+    sizes: dict[int, tuple[int, int]] = {}  # variable -> dimension, how many of its values share an element
+    for k, i in enumerate(use.indices):
+        size = constant(i.b) if isinstance(i, X.FloorDiv) else 1
+        var = i.a if isinstance(i, X.FloorDiv) else i
+        v = handles.get(var.__chandle__()) if isinstance(var, ir.Var) else None
+        if v is None or v in sizes or not size or size < 1:
+            return None
+        sizes[v] = k, size
+    split = loop.by_dimension()
+    if split is None or all(size == 1 for _, size in sizes.values()):
+        return None
+    entries: list[tuple[int, int, Digit]] = []
+    replicas = list(loop.replicate)
+    for v, stride, digit, _ in split:
+        k, size = sizes.get(v, (0, loop.padded[v] * digit.extent))
+        inner = min(digit.extent, -(-size // stride)) if stride < size else 1
+        if size % min(stride, size) or stride % min(stride, size) or digit.extent % inner:
+            return None
+        if stride < size and inner * stride > size:
+            return None
+        if stride >= size and stride % size:
+            return None
+        if inner > 1 and digit.place == "thread":
+            replicas.append(Replica(inner, digit.place_stride))
+        if digit.extent > inner:
+            outer = replace(digit, extent=digit.extent // inner, place_stride=digit.place_stride * inner)
+            entries.append((k, max(stride * inner // size, 1), outer))
+    return from_split(shape_of(use.buffer), entries, replicas)
 
 
 def same_places(a: Fragment, b: Fragment) -> bool:
