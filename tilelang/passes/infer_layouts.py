@@ -230,6 +230,8 @@ class _Inference:
     # Strict
 
     def _strict(self) -> None:
+        for handle in list(self._state.fragments):  # annotated ones: their views come after them
+            self._share(handle, self._state, self._cause[handle])
         views = storages(self._func.body)
         viewed = {*views, *views.values()}  # one memory under two shapes: only row-major is the same for both
         for handle in viewed & set(self._shared):
