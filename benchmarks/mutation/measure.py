@@ -150,7 +150,7 @@ def _truth(mutant: Mutant, cache: Path | None) -> Mapping[str, str]:
     def find() -> Mapping[str, str]:
         case = mutant.case
         try:
-            found = isolated(truth.judge, mutant.text, case.kernel, case.runs, references(case))
+            found = isolated(truth.judge, mutant.text, case.kernel, case.runs, references(case), case.text)
         except (Died, RuntimeError) as error:
             return {"verdict": "wrong", "why": f"running it: {error}"}
         return {"verdict": found.verdict, "why": found.why}

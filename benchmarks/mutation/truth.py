@@ -127,9 +127,17 @@ def reference(text: str, kernel: str, sizes: Mapping[str, str]) -> Reference:
 
 
 def judge(
-    text: str, kernel: str, runs: Sequence[Mapping[str, str]], references: Sequence[Reference]
+    text: str,
+    kernel: str,
+    runs: Sequence[Mapping[str, str]],
+    references: Sequence[Reference],
+    original: str = "",
 ) -> Truth:
-    """What is true of a mutant, by every run of its original."""
+    """What is true of a mutant, by every run of its original.
+
+    original: the text of the original, for a mutant whose tensors have other dtypes: it is then run on the
+    same numbers.
+    """
     answer = Truth("right", "computes the same")
     for sizes, known in zip(runs, references, strict=True):
         try:
@@ -145,10 +153,35 @@ def judge(
         start = adapted(lowered.plan, known, sizes)
         if start is None:
             return Truth("unjudged", "the interface has another number of dimensions")
+        if original and _other_dtypes(start, known):
+            known = _on_the_same(start, known, original, kernel, sizes)
         difference = compare(known, run(lowered, start, sizes))
         if difference:
             return Truth("wrong", difference)
     return answer
+
+
+def _other_dtypes(start: Tensors, known: Reference) -> bool:
+    """Whether nothing but dtypes distinguishes a mutant's tensors from the original's, and they do."""
+    same = all(a.shape == known.before[n].shape for n, a in start.items())
+    return same and any(a.dtype != known.before[n].dtype for n, a in start.items())
+
+
+def _on_the_same(
+    start: Tensors, known: Reference, original: str, kernel: str, sizes: Mapping[str, str]
+) -> Reference:
+    """The original run on the numbers that the mutant gets, its results in the mutant's dtypes.
+
+    A kernel that declares integers computes with integers: only what it makes of them can be wrong.
+    """
+    lowered = lowered_for(program_of(original, kernel, sizes), CPU, poison=True)
+    with np.errstate(all="ignore"):
+        before = {
+            n: known.before[n] if n in known.outputs else a.astype(known.before[n].dtype)
+            for n, a in start.items()
+        }
+        after = {n: a.astype(start[n].dtype) for n, a in run(lowered, before, sizes).items()}
+    return Reference(start, after, known.outputs)
 
 
 def never_read(program: TileProgram) -> tuple[str, ...]:

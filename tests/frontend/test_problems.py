@@ -42,6 +42,18 @@ def text_at(statements: str) -> tuple[str, str, str]:
         ("T.copy(A)", "bad-arguments", "T.copy(A)", "`dst` is missing"),
         ("T.copy(A, f, 4)", "bad-arguments", "4", "by name"),
         ("T.gemm(s, s, 3)", "bad-arguments", "3", "`C` must be a buffer"),
+        (
+            "x = T.nextafter(s[0, 0], s[0, 1])",
+            "bad-arguments",
+            "T.nextafter(s[0, 0], s[0, 1])",
+            "are float16",
+        ),
+        (
+            "x = T.nextafter(T.bfloat16(bx), 1.0)",
+            "bad-arguments",
+            "T.nextafter(T.bfloat16(bx), 1.0)",
+            "bfloat16",
+        ),
         ("f[0] = 1", "index-count", "f[0]", "`f` has 2 dimensions (64, 64), but the subscript has 1"),
         ("f[0, bx / 2] = 1", "float-index", "bx / 2", "use `//`"),
         ("f[0, 1.5] = 1", "float-index", "1.5", "must be an integer"),

@@ -51,6 +51,27 @@ def test_an_eager_kernel_is_compiled_once_per_sizes_and_values():
     torch.testing.assert_close(first(a), a * 2)
 
 
+@tilelang.jit
+def doubled(A, block: int = 32):
+    dtype, rank = A.dtype, A.ndim
+    N = T.const("N")
+    A: T.Tensor((N,), dtype)
+    B = T.empty((N,) * rank, dtype)
+    with T.Kernel(T.ceildiv(N, block), threads=32) as bx:
+        for i in T.Parallel(block):
+            B[bx * block + i] = A[bx * block + i] + A[bx * block + i]
+    return B
+
+
+def test_a_tensor_is_read_above_its_declaration():
+    for dtype in (torch.float32, torch.float16, torch.int32):
+        a = torch.arange(40).to(dtype)
+        torch.testing.assert_close(doubled(a), a + a)
+    assert doubled.compile(torch.zeros(40)) is not doubled.compile(torch.zeros(40, dtype=torch.float16))
+    with pytest.raises(ValueError, match="the dtype of A is not known: the parameter `A` has no value here"):
+        doubled.compile(N=40)
+
+
 def test_a_changed_default_target_is_seen_by_the_next_call(monkeypatch):
     a = torch.randn(33)
     scale(a)

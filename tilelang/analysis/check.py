@@ -11,6 +11,7 @@ from tilelang.analysis import (
     bank_conflict,
     block_write_race,
     bounds,
+    constant_tile,
     divergent_barrier,
     fragment_cross_thread,
     fragment_runtime_extent,
@@ -19,6 +20,7 @@ from tilelang.analysis import (
     grid_order,
     guarded_tail,
     implicit_truncation,
+    integer_detour,
     local_parallel_index,
     low_occupancy,
     missing_dtype,
@@ -46,6 +48,7 @@ from tilelang.analysis import (
     uninitialised_accumulator,
     unsupported_nesting,
     unsynchronised_exchange,
+    unused_result,
 )
 from tilelang.analysis.kernel_facts import kernel_facts
 from tilelang.analysis.subject import Check, Subject, soften
@@ -93,6 +96,8 @@ CHECKS: tuple[Check, ...] = (
     read_before_write.check,
     output_not_written.check,
     overwritten_in_loop.check,
+    unused_result.check,
+    constant_tile.check,
     nothing_written.check,
     parallel_extent.check,
     pipelined_write_after_read.check,
@@ -103,6 +108,7 @@ CHECKS: tuple[Check, ...] = (
     block_write_race.check,
     shared_memory_budget.check,
     implicit_truncation.check,
+    integer_detour.check,
     narrow_accumulator.check,
     register_pressure.check,
     low_occupancy.check,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tilelang.analysis.contents import histories
 from tilelang.analysis.subject import Subject
+from tilelang.analysis.unused_result import unused
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.performance import NEVER_READ, NEVER_USED
 
@@ -14,8 +15,9 @@ def check(subject: Subject) -> Iterator[Problem]:
     """Silent about incomplete programs: what was not understood may read the tile."""
     if not subject.program.complete:
         return
+    reported = {h.buffer for h in subject.shared(unused)}
     for history in subject.shared(histories):
-        if history.buffer.role == "output":
+        if history.buffer.role == "output" or history.buffer in reported:
             continue
         if history.escaped or any(t.mode == "read" for t in history.touches):
             continue

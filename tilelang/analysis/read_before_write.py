@@ -32,7 +32,7 @@ def check(subject: Subject) -> Iterator[Problem]:
             continue
         later = next((w for w in history.writes if w.shares_loop(first)), None)
         yield (READ_BEFORE_WRITE if later is None else READ_BEFORE_FIRST_WRITE).at(
-            _place(subject, history.buffer, first),
+            place_of(subject, history.buffer, first),
             related=declared(history.buffer),
             buffer=history.buffer.name,
             line=0 if later is None else later.span.line,
@@ -140,7 +140,7 @@ def _part_problem(
 ) -> Problem:
     last = before[-1]
     return READ_PARTLY_WRITTEN.at(
-        _place(subject, history.buffer, read),
+        place_of(subject, history.buffer, read),
         related=(Related(last.span, "the last write before it"), *declared(history.buffer)),
         buffer=history.buffer.name,
         dim=dim,
@@ -148,7 +148,7 @@ def _part_problem(
     )
 
 
-def _place(subject: Subject, buffer: Buffer, touch: Touch) -> Span:
+def place_of(subject: Subject, buffer: Buffer, touch: Touch) -> Span:
     """The subscript itself where the read is one element of a longer statement."""
     if touch.record is not None:
         return touch.span

@@ -18,6 +18,7 @@ from tilelang.diagnostics.rules.python import (
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.constants import not_given
 from tilelang.frontend.deprecated import RENAMED, note_renamed
+from tilelang.frontend.early_reads import declared_dtype
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.kernel_objects import is_kernel_object, kernel_attribute
 from tilelang.frontend.model import (
@@ -99,9 +100,12 @@ def attribute(run: Run, node: ast.Attribute) -> Any:
     owner = run.eval(node.value)
     name = node.attr
     if isinstance(owner, Unknown):
-        return owner
+        early = isinstance(node.value, ast.Name) and name == "dtype"
+        return (declared_dtype(run, ast.unparse(node.value)) if early else None) or owner
     if isinstance(owner, Late):
         owner = owner.region
+    if isinstance(owner, HostTensor):
+        return _plain_attribute(owner, name)
     if isinstance(owner, Buffer | Region):
         return _buffer_attribute(run, node, owner)
     if isinstance(owner, ir.Expr):
@@ -308,6 +312,8 @@ def _plain_attribute(owner: Any, name: str) -> Any:
     if isinstance(owner, HostTensor):
         if name == "shape" and owner.shape is not None:
             return owner.shape
+        if name == "ndim" and owner.shape is not None:
+            return len(owner.shape)
         if name == "dtype" and isinstance(owner.dtype, str):
             return DType(owner.dtype)
     for kind, names in _PLAIN_METHODS.items():

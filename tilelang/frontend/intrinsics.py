@@ -213,6 +213,22 @@ def _two_floats(
     return apply
 
 
+def _nextafter(a: Any, b: Any) -> Any:
+    """Narrow floats are refused: they are computed with in float32, and its next number is no new one to
+    them.
+    """
+    if isinstance(a, ir.Expr) or isinstance(b, ir.Expr):
+        dtype = match(a, b)[2]
+        if is_float(dtype) and bits(dtype) < 32:
+            raise TypeError(
+                f"the numbers next to each other are those of float32 and float64, but the operands are "
+                f"{dtype}: the next float32 rounds back to the same {dtype}; step through the bits instead, "
+                f'T.reinterpret(T.reinterpret(x, "uint{bits(dtype)}") + 1, "{dtype}") is the next one away '
+                f"from 0"
+            )
+    return _two_floats(X.nextafter, math.nextafter)(a, b)
+
+
 def _ldexp(x: Any, exponent: Any) -> Any:
     if not isinstance(x, ir.Expr) and not isinstance(exponent, ir.Expr):
         return math.ldexp(x, exponent)
@@ -228,7 +244,7 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "fabs": absolute,
     "hypot": _two_floats(X.hypot, math.hypot),
     "copysign": _two_floats(X.copysign, math.copysign),
-    "nextafter": _two_floats(X.nextafter, math.nextafter),
+    "nextafter": _nextafter,
     "ldexp": _ldexp,
     "pow": _pow,
     "fmod": _two_floats(X.fmod, math.fmod),

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.decorator_options import check_decorators
 from tilelang.frontend.decorators import decorated
+from tilelang.frontend.early_reads import early_reads, given_tensor
 from tilelang.frontend.functions import evaluated_defaults
 from tilelang.frontend.host_calls import (
     all_arguments,
@@ -46,7 +47,7 @@ class Specialisation:
 
     values: tuple[tuple[str, Any], ...]
     origin: Origin
-    tensors: tuple[tuple[str, tuple[Any, ...]], ...] = ()  # shapes that a call passes, by parameter
+    tensors: tuple[tuple[str, HostTensor], ...] = ()  # that a call passes, by parameter
     around: tuple[tuple[str, Any], ...] = ()  # parameters of the functions the kernel is defined in
     # The kernel's function as such a call makes it, and what its decorators make of that.
     made: tuple[Function, Any] | None = field(default=None, compare=False, repr=False)
@@ -117,11 +118,12 @@ def with_call_sizes(specialisation: Specialisation, program: TileProgram) -> Spe
     `program` is the kernel traced under `specialisation`. Checks keep these sizes symbolic, since other calls
     may bind others; a preview shows the code of the call that stands in the file.
     """
-    shapes = dict(specialisation.tensors)
+    tensors = dict(specialisation.tensors)
     constants = {s.name: s.var for s in program.symbols if s.kind == "const"}
     sizes: dict[str, int] = {}
     for param in program.params:
-        shape = shapes.get(param.name, ())
+        tensor = tensors.get(param.name)
+        shape = () if tensor is None or tensor.shape is None else tensor.shape
         if param.buffer is None or len(shape) != len(param.buffer.shape):
             continue
         for dim, size in zip(param.buffer.shape, shape, strict=True):
@@ -162,6 +164,7 @@ def trace_static(
     values = dict(under.values)
     if kernel.found.owner is not None:
         values = {**receiver_of(module, kernel, function), **values}
+    values = {**_read_early(function, under), **values}
     request = KernelRequest(
         function,
         kernel.name,
@@ -175,6 +178,13 @@ def trace_static(
     if options.get("prim_func"):
         return trace_prim_function(run, request)
     return trace_kernel(run, request)
+
+
+def _read_early(function: Function, under: Specialisation) -> dict[str, HostTensor]:
+    """What a call in the file says of tensors that the kernel asks before it declares them."""
+    asked = early_reads(function.node) if isinstance(function.node, ast.FunctionDef) else {}
+    tensors = dict(under.tensors)
+    return {n: given_tensor(tensors[n].dtype, tensors[n].shape, a) for n, a in asked.items() if n in tensors}
 
 
 def _nothing(run: Run, module: StaticModule, kernel: KernelSource) -> TileProgram:
@@ -348,9 +358,9 @@ def _values_around(module: StaticModule, kernel: KernelSource, function: Functio
 
 def _call_values(
     function: Function, args: list[Argument], kwargs: dict[str, Argument]
-) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
-    """Plain values and shapes of tensors, by parameter name; unknown values are left out, sizes by name are
-    left symbolic.
+) -> tuple[dict[str, Any], dict[str, HostTensor]]:
+    """Plain values, and tensors, by parameter name; unknown values are left out, sizes by name are left
+    symbolic.
     """
     named = all_arguments(function.node.args)
     names = {a.arg for a in named}
@@ -359,12 +369,11 @@ def _call_values(
     given = {p.arg: a for p, a in zip(positional, args, strict=False)}
     given |= {k: a for k, a in kwargs.items() if k in names}
     values: dict[str, Any] = {}
-    tensors: dict[str, tuple[Any, ...]] = {}
+    tensors: dict[str, HostTensor] = {}
     for name, argument in given.items():
         value = argument.value
         if isinstance(value, HostTensor):
-            if value.shape is not None:
-                tensors[name] = value.shape
+            tensors[name] = value
         elif not isinstance(value, Unknown) and _is_plain(value):
             values[name] = value
     return values, tensors

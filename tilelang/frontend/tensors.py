@@ -20,7 +20,7 @@ from tilelang.frontend.dtypes import bits, dtype_name, is_float, read_dtype
 from tilelang.frontend.model import TensorType
 from tilelang.frontend.operators import binary, fold
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
+from tilelang.frontend.scalars import dtype_of_expr, scalar
 from tilelang.ir.prove import Prover, positive_symbols
 from tilelang.ir.tile_program import Alloc, Symbol
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
@@ -203,10 +203,8 @@ def _symbols(run: Run, call: Bound, kind: Any) -> Any:
 def empty(run: Run, call: Bound) -> Any:
     """`T.empty((M, N), dtype)`, also `T.empty(M, N, dtype=...)`: an output of the kernel."""
     given = list(call.value("shape", ()))
-    unknown = any_unknown(given[:1])
-    if unknown is not None and len(given) == 1:
-        run.complete = False
-        return unknown
+    if given and isinstance(given[0], Unknown) and all(_no_size(g) for g in given):
+        return run.unknown(given[0].reason)  # it may be a whole shape
     dtype: Any = call.value("dtype", "float32")
     dtype_span = call.span_of("dtype")
     if given and isinstance(given[0], tuple | list):
@@ -223,6 +221,10 @@ def empty(run: Run, call: Bound) -> Any:
     if isinstance(dims, Unknown):
         return dims
     return new_buffer(run, "global", dims, name, call.span, role="output", fallback="output")
+
+
+def _no_size(value: Any) -> bool:
+    return isinstance(value, Unknown) or dtype_name(value) is not None
 
 
 def new_buffer(

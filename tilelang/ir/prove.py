@@ -129,6 +129,22 @@ class Prover:
             return value
         return self.simplify(substitute(value, {v: ranges[v][0] for v in free_vars(value) if v in ranges}))
 
+    def at_second(self, value: Value) -> tuple[ir.Var, int] | None:
+        """The variable that a value depends on alone, and the value in that variable's second iteration.
+
+        None for values of another kind, and where the variable is known to have one iteration at most.
+        """
+        variables = free_vars(value)
+        if len(variables) != 1:
+            return None
+        (var,) = variables
+        low, extent = self._ranges.get(var, (None, 1))
+        first, count = as_int(low), as_int(extent)
+        if first is None or isinstance(extent, Unknown) or (count is not None and count < 2):
+            return None
+        number = as_int(self.simplify(substitute(value, {var: first + 1})))
+        return None if number is None else (var, number)
+
     def bounds(self, value: Value) -> tuple[int | None, int | None]:
         """Constant bounds of an integer expression, None where there is none. They need not be attained."""
         number = as_int(value)

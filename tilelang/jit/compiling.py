@@ -18,9 +18,11 @@ from tilelang.arch.target import Target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.render import to_text
+from tilelang.diagnostics.rules.bounds import GUARDED_TAIL
 from tilelang.frontend.extern_calls import COMPILE_FLAGS
 from tilelang.ir.build import OUTPUTS, WORKSPACES, build_prim_func
 from tilelang.ir.tile_program import TileProgram
+from tilelang.ir.values import Unknown
 from tilelang.jit import cache
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions
@@ -48,9 +50,10 @@ def prim_func_of(program: TileProgram, target: Target, text: str | None = None) 
     text: the module's source where it is not the file's, as in an editor. Raises KernelError with every
     problem, or ValueError for a program that parameters without a value leave unknown.
     """
-    _, problems = check_program(program, target, text or "")
+    source = "\n".join(_read_lines(program.span.path) or []) if text is None else text
+    _, problems = check_program(program, target, source)
     raise_errors(problems, text)
-    raise_errors(list(unplaced_shared_tiles(Subject(program, target, text or ""))), text)
+    raise_errors(list(unplaced_shared_tiles(Subject(program, target, source))), text)
     if not program.complete:
         raise ValueError(_incomplete(program, problems))
     return build_prim_func(program, {name: op.build for name, op in TILE_OPS.items()})
@@ -65,7 +68,12 @@ def _incomplete(program: TileProgram, problems: Sequence[Problem]) -> str:
             f"{program.qualified_name} has no value for {names}: give one by a default, "
             f"or by a comment above it: # tilelang: specialize({example})"
         )
-    reasons = "; ".join(p.message for p in problems if p.severity is Severity.HINT)
+    unknown = next((b for b in program.buffers if isinstance(b.dtype, Unknown)), None)
+    if unknown is not None:
+        assert isinstance(unknown.dtype, Unknown)
+        return f"{program.qualified_name}: the dtype of {unknown.name} is not known: {unknown.dtype.reason}"
+    hints = [p for p in problems if p.severity is Severity.HINT and p.rule != GUARDED_TAIL.name]
+    reasons = "; ".join(p.message for p in hints)
     known = f"parts of {program.qualified_name} cannot be known without running it"
     return f"{known}: {reasons}" if reasons else known
 

@@ -14,6 +14,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from tvm import tirx as X
 
 from tilelang.diagnostics.problem import Severity
+from tilelang.frontend.early_reads import early_reads, given_tensor
 from tilelang.frontend.live import (
     ConstSource,
     SourceNotFound,
@@ -181,6 +182,7 @@ class _Eager:
         self._kernels: dict[Any, JITKernel] = {}
         self._headers: dict[Any, _Header] = {}
         self._runtime: tuple[str, ...] | None = None  # parameters that are tensors or run-time scalars
+        self._read_early: Mapping[str, frozenset[str]] | None = None
         self._quick: dict[Any, JITKernel] = {}
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -204,7 +206,8 @@ class _Eager:
     def tile_function(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> X.PrimFunc:
         values, consts = self._split(args, kwargs)
         header = self._header(values)
-        program = trace_eager(self._function, header.static(values), self._consts(header, values, consts))
+        static = header.static(values) | self._early(values)
+        program = trace_eager(self._function, static, self._consts(header, values, consts))
         target = self._options.resolved().target
         assert target is not None
         return prim_func_of(program, target)
@@ -213,7 +216,7 @@ class _Eager:
         header = self._header(values)
         consts = self._consts(header, values, given)
         options = self._options.resolved()
-        static = header.static(values)
+        static = header.static(values) | self._early(values)
         key = (options.target, freeze(static), freeze(consts))
         if key not in self._kernels:
             program = trace_eager(self._function, static, consts)
@@ -222,7 +225,7 @@ class _Eager:
 
     def _header(self, values: Mapping[str, Any]) -> _Header:
         """The signature for these values: which parameters are tensors, where consts come from."""
-        known = {k: v for k, v in values.items() if not self._is_runtime(k, v)}
+        known = {k: v for k, v in values.items() if not self._is_runtime(k, v)} | self._early(values)
         key = freeze(known)
         if key not in self._headers:
             program = trace_eager(self._function, known, signature_only=True)
@@ -231,6 +234,18 @@ class _Eager:
             self._runtime = header.runtime
             self._headers[key] = header
         return self._headers[key]
+
+    def _early(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What the kernel reads of its tensors above their declarations: part of what it is compiled for."""
+        if self._read_early is None:
+            node = live_function(self._function).node
+            self._read_early = early_reads(node) if isinstance(node, ast.FunctionDef) else {}
+        found: dict[str, Any] = {}
+        for name, attributes in self._read_early.items():
+            tensor = view(values.get(name))
+            if tensor is not None:
+                found[name] = given_tensor(tensor.dtype, tensor.shape, attributes)
+        return found
 
     def _is_runtime(self, name: str, value: Any) -> bool:
         return (self._runtime is not None and name in self._runtime) or view(value) is not None

@@ -352,7 +352,7 @@ def ldexp(x1: Any, x2: Any) -> Scalar:
 
 
 def nextafter(x1: Any, x2: Any) -> Scalar:
-    """The number next to x1 in the direction of x2."""
+    """The number next to x1 in the direction of x2, of float32 or float64; narrower floats are refused."""
     raise OutsideKernelError("nextafter")
 
 

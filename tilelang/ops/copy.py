@@ -130,6 +130,8 @@ def _mismatch(record: OpRecord, src: Region, dst: Region, found: Mismatch, conte
         "src_dim": found.src_dim,
         "dst_dim": found.dst_dim,
     }
+    if found.kind == "shrinks":
+        return _shrinking(record, src, dst, found, context)
     if found.kind == "source-larger":
         fixes = _resized(record, "src", src, found.src_dim, found.dst_extent, context)
         return rules.COPY_SOURCE_LARGER.at(
@@ -152,6 +154,29 @@ def _mismatch(record: OpRecord, src: Region, dst: Region, found: Mismatch, conte
         size=show(size),
         other=other.text(),
         other_shape="" if other.is_point else shape_text(other.extents),
+    )
+
+
+def _shrinking(record: OpRecord, src: Region, dst: Region, found: Mismatch, context: CheckContext) -> Problem:
+    sliced, dim, argument = (
+        (src, found.src_dim, "src") if found.dst_dim is None else (dst, found.dst_dim, "dst")
+    )
+    extent, size = found.src_extent, found.dst_extent
+    other = dst
+    if argument == "dst":
+        extent, size, other = size, extent, src
+    second = context.prover.at_second(extent)
+    assert second is not None
+    return rules.COPY_SHRINKS.at(
+        record.span_of(argument),
+        related=declared(src.buffer, dst.buffer),
+        slice=sliced.text(),
+        size=show(extent),
+        dim=dim,
+        var=second[0].name,
+        count=max(0, second[1]),
+        other=other.text(),
+        other_size=show(size),
     )
 
 

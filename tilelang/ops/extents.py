@@ -25,7 +25,7 @@ LEVEL = {"global": 0, "shared": 1, "local.fragment": 2, "local.reducer": 2, "loc
 class Mismatch:
     """Why two extents do not fit. `src_dim` and `dst_dim` are dimensions of the buffers."""
 
-    kind: Literal["shapes", "unmatched", "source-larger", "source-smaller"]
+    kind: Literal["shapes", "unmatched", "source-larger", "source-smaller", "shrinks"]
     src_dim: int | None = None
     dst_dim: int | None = None
     src_extent: Value = None
@@ -95,8 +95,21 @@ def _both_sized(src: Region, dst: Region, prover: Prover) -> CopyExtents:
             found.append(Mismatch("source-larger", i, j, a[i], b[j]))
         elif prover.equal(a[i], b[j]) is False:
             found.append(Mismatch("unmatched", i, j, a[i], b[j]))
+        elif _shrinks(a[i], b[j], prover):
+            found.append(Mismatch("shrinks", i, None, a[i], b[j]))
+        elif _shrinks(b[j], a[i], prover):
+            found.append(Mismatch("shrinks", None, j, a[i], b[j]))
         new_a[i] = new_b[j] = b[j] if by_dst else a[i]
     return CopyExtents(tuple(new_a), tuple(new_b), tuple(found))
+
+
+def _shrinks(extent: Value, fixed: Value, prover: Prover) -> bool:
+    """Whether a slice is already shorter than a fixed extent in the second iteration of a loop or block: its
+    bounds grow at different rates.
+    """
+    size = as_int(fixed)
+    second = None if size is None or as_int(extent) is not None else prover.at_second(extent)
+    return second is not None and size is not None and second[1] < size
 
 
 def _iteration(src: Region, dst: Region, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Value, ...]:

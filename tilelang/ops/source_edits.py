@@ -57,6 +57,19 @@ def keyword_edit(call: Span, source: str, name: str, value: int) -> Edit | None:
     return Edit(_span_in(call, source, found), str(value))
 
 
+def dtype_edit(call: Span, source: str, old: str, new: str) -> Edit | None:
+    """Write another dtype in the call at a span, which gives it as `T.int32` or "int32"; a dtype that a name
+    stands for is left alone.
+    """
+    node = _call_at(call, source)
+    for value in [*node.args, *(k.value for k in node.keywords)] if node is not None else []:
+        if isinstance(value, ast.Constant) and value.value == old:
+            return Edit(_span_in(call, source, value), f'"{new}"')
+        if isinstance(value, ast.Attribute) and value.attr == old:
+            return Edit(_span_in(call, source, value), f"{ast.unparse(value.value)}.{new}")
+    return None
+
+
 def callee_edit(call: Span, source: str, callee: str) -> Edit | None:
     """Write another function for the call at a span: `range(4)` -> `T.Pipelined(4)`."""
     node = _call_at(call, source)

@@ -63,6 +63,15 @@ IMPLICIT_SATURATION = replace(
     "{dtype}",
 )
 
+INTEGER_DETOUR = Rule(
+    "integer-detour",
+    "dtype",
+    Severity.WARNING,
+    "Floats should not pass through a tile of integers, which cuts their fractions off.",
+    "{value_dtype} values lose their fractions in {buffer}, which holds {dtype}, and are used as floats "
+    "again at line {line}: let {buffer} hold {value_dtype}, or round or cast in so many words",
+)
+
 REDUCE_DTYPE = Rule(
     "reduce-dtype",
     "dtype",

@@ -39,6 +39,28 @@ NOTHING_WRITTEN = Rule(
     "nothing that this kernel computes is written to a tensor: copy or store the result",
 )
 
+UNUSED_RESULT = Rule(
+    "unused-result",
+    "order",
+    Severity.WARNING,
+    "What is loaded or computed should reach something that the kernel writes.",
+    "{buffer} is written at line {line}, but nothing reads it: the statement that uses it is missing, or "
+    "names another tile",
+)
+UNUSED_UPDATE = replace(
+    UNUSED_RESULT,
+    message="{buffer} is read only to compute {whom}, and nothing that the kernel writes depends on it: "
+    "the statement that uses it is missing, or names another tile",
+)
+
+CONSTANT_TILE = Rule(
+    "constant-tile",
+    "order",
+    Severity.WARNING,
+    "A tile that is computed with should hold more than its start value.",
+    "{buffer} holds only {value} here, from line {line}: nothing computes into it",
+)
+
 OVERWRITTEN_IN_LOOP = Rule(
     "overwritten-in-loop",
     "order",

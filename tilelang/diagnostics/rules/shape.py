@@ -76,6 +76,12 @@ COPY_SOURCE_SMALLER = replace(
     message="{src} has {src_size} elements along dimension {src_dim}, {dst} takes {dst_size} along dimension "
     "{dst_dim}: the copy reads past the source's slice",
 )
+COPY_SHRINKS = replace(
+    COPY_SHAPE,
+    level=Severity.WARNING,
+    message="{slice} has {size} elements along dimension {dim}, which is {count} in the second iteration of "
+    "{var}, but {other} has {other_size}: the bounds of the slice do not move together",
+)
 
 REDUCE_SHAPE = Rule(
     "reduce-shape",

@@ -1,0 +1,89 @@
+"""constant-tile: a tile is computed with, but only ever holds the value that it starts with.
+
+The statement that computes into it is missing, or writes to another tile: a running maximum that stays at
+minus infinity, a sum that stays at zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from tilelang.analysis.contents import History, Touch, histories
+from tilelang.analysis.dataflow import mentioned_elsewhere
+from tilelang.analysis.read_before_write import place_of
+from tilelang.analysis.subject import Subject, soften
+from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.rules.order import CONSTANT_TILE
+from tilelang.ir.tile_program import Store, walk
+from tilelang.ir.values import Buffer, Value
+
+from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
+
+_STARTS = (0.0, math.inf, -math.inf)  # of sums, minima and maxima; tiles of ones are factors on purpose
+_WORK = ("gemm", "reduce", "scan")
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """Silent about tiles that are copied elsewhere: zeros are written that way."""
+    if not subject.program.complete:
+        return
+    for history in subject.shared(histories):
+        tile = history.buffer
+        if history.escaped or tile.role is not None or not history.touches:
+            continue
+        if any(t.record is not None and t.record.op != "fill" for t in history.writes):
+            continue
+        value = _only_value(subject, history)
+        if value not in _STARTS:
+            continue
+        used = next((t for t in history.reads if _computes(subject, tile, t)), None)
+        first = history.writes[0]
+        if used is None or used.order < first.order or mentioned_elsewhere(subject, tile):
+            continue
+        yield soften(_problem(subject, tile, value, used, first), used.context)
+
+
+def _problem(subject: Subject, tile: Buffer, value: float, used: Touch, first: Touch) -> Problem:
+    return CONSTANT_TILE.at(
+        place_of(subject, tile, used),
+        related=(Related(first.span, f"{tile.name} is set here"),),
+        buffer=tile.name,
+        value=f"{value:g}",
+        line=first.span.line,
+    )
+
+
+def _only_value(subject: Subject, history: History) -> float | None:
+    """The one constant that all writes store, None if there is another or none."""
+    values = [_constant(t.record.value("value", 0)) for t in history.writes if t.record is not None]
+    stores = [s for s in subject.shared(_stores) if s.buffer.storage is history.buffer]
+    values += [_constant(s.value) for s in stores]
+    return values[0] if values and all(v == values[0] for v in values) else None
+
+
+def _stores(subject: Subject) -> list[Store]:
+    return [n for n in walk(subject.program.body) if isinstance(n, Store)]
+
+
+def _constant(value: Value) -> float | None:
+    while isinstance(value, X.Cast):
+        value = value.value
+    if isinstance(value, X.FloatImm | X.IntImm):
+        value = value.value
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _computes(subject: Subject, tile: Buffer, touch: Touch) -> bool:
+    """Whether a read makes another value of the tile's."""
+    if touch.record is not None:
+        return touch.record.op in _WORK
+    stores = [s for s in subject.shared(_stores) if s.span == touch.span]
+    return bool(stores) and not any(_is_load(s.value) for s in stores)
+
+
+def _is_load(value: Value) -> bool:
+    while isinstance(value, X.Cast):
+        value = value.value
+    return isinstance(value, ir.TensorLoad)
