@@ -140,7 +140,10 @@ class _Collector:
         for name, operand in record.operands.items():
             if record.op not in TILE_OPS or not any(a.argument == name for a in accesses):
                 made_of |= set(self._of([operand.value]))
-        if record.op not in TILE_OPS or not targets:
+        if record.op == "atomic":  # it may return what was there before
+            made_of |= {t.storage for t in targets}
+            self.flow.live.update(made_of)
+        elif record.op not in TILE_OPS or not targets:
             self._result(made_of)
         for target in targets:
             self._into(target, made_of)
