@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilelang.analysis.contents import histories
+from tilelang.analysis.contents import Touch, histories
 from tilelang.analysis.subject import Subject
 from tilelang.analysis.unused_result import unused
 from tilelang.diagnostics.problem import Problem
@@ -19,7 +19,12 @@ def check(subject: Subject) -> Iterator[Problem]:
     for history in subject.shared(histories):
         if history.buffer.role == "output" or history.buffer in reported:
             continue
-        if history.escaped or any(t.mode == "read" for t in history.touches):
+        if history.escaped or any(t.mode == "read" or _may_return(t) for t in history.touches):
             continue
         rule = NEVER_READ if history.touches else NEVER_USED
         yield rule.at(history.buffer.name_span, tags=("unnecessary",), buffer=history.buffer.name)
+
+
+def _may_return(touch: Touch) -> bool:
+    """Whether the statement may give back what the tile held."""
+    return touch.record is not None and touch.record.op == "atomic"
