@@ -5,8 +5,10 @@ not: GEMM and GEMV, norms, softmax, casts, rearranging.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -136,3 +138,32 @@ def test_radix_top_k(device: str) -> None:
         assert torch.equal(values.sort(dim=1, descending=True).values, module.ref_program(x, k)[0])
         assert torch.equal(x.gather(1, places.long()), values)
         assert all(len(set(row)) == k for row in places.tolist())
+
+
+def test_every_example_has_a_benchmark_entry() -> None:
+    from benchmarks.example_table import ENTRIES
+
+    root = Path(__file__).resolve().parents[1] / "examples"
+    files = {p.relative_to(root).with_suffix("").as_posix().replace("/", ".") for p in root.rglob("*.py")}
+    measured = {e.module for e in ENTRIES}
+    assert sorted(files - measured) == [], "benchmarks/example_table.py says how each example is measured"
+    assert sorted(measured - files) == []
+    for entry in ENTRIES:
+        text = (root / f"{entry.module.replace('.', '/')}.py").read_text(encoding="utf-8")
+        assert f"def {entry.kernel}(" in text, entry.name
+
+
+def test_the_list_of_examples_is_true() -> None:
+    root = Path(__file__).resolve().parents[1] / "examples"
+    lines = []
+    for path in sorted(root.rglob("*.py"), key=lambda p: (p.parent != root, p)):
+        first = path.read_text(encoding="utf-8").split('"""')[1].split("\n\n")[0]
+        place = path.relative_to(root).as_posix()
+        lines.append(f"- [{place}]({place}): {' '.join(first.split())}")
+    text = (root / "README.md").read_text(encoding="utf-8")
+    head, mark, _ = text.partition("<!-- The first sentences of the files -->\n")
+    expected = f"{head}{mark}\n" + "\n".join(lines) + "\n"
+    if os.environ.get("TILELANG_UPDATE"):
+        (root / "README.md").write_text(expected, encoding="utf-8")
+    else:
+        assert text == expected, "set TILELANG_UPDATE=1 to renew examples/README.md"

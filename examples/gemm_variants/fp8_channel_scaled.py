@@ -20,7 +20,7 @@ def gemm_fp8(
     block_N: int = 128,
     block_K: int = 128,
     num_stages: int = 3,
-    threads: int = 128,
+    threads: int = 256,
     out_dtype=T.bfloat16,
 ):
     M, N, K = T.const("M, N, K")

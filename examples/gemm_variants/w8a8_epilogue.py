@@ -21,7 +21,7 @@ def linear_w8a8(
     block_N: int = 128,
     block_K: int = 128,
     num_stages: int = 3,
-    threads: int = 128,
+    threads: int = 256,
 ):
     M, N, K = T.const("M, N, K")
     X: T.Tensor((M, K), T.int8)

@@ -211,6 +211,22 @@ def k(A, C):
     assert problem is not None and problem.severity is Severity.HINT
 
 
+def test_an_open_size_that_a_call_gives_is_not_called_a_run_time_size():
+    text = """
+@tilelang.jit
+def k(A):
+    M, N = T.const("M, N")
+    A: T.Tensor((M, N), T.float16)
+    B = T.empty((M, N), T.float16)
+    with T.Kernel(T.ceildiv(M, 2), threads=128) as bx:
+        a = T.alloc_fragment((2, N), T.float32)
+        T.copy(A[bx * 2, 0], a)
+        T.copy(a, B[bx * 2, 0])
+    return B
+"""
+    assert {p.rule for p in report_of(source(text)).problems} <= {"guarded-tail"}
+
+
 def test_a_problem_of_one_specialisation_is_a_warning_that_names_it():
     text = TRANSPOSED.replace("def k(A, B, C):", "def k(A, B, C, swap: bool = True):")
     text = text.replace("d[j, i]", "(d[j, i] if swap else d[i, j])")

@@ -19,6 +19,7 @@ from tilelang.analysis.check import check_kernel, check_program, merge, speciali
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.rules.layout import FRAGMENT_RUNTIME_EXTENT
 from tilelang.diagnostics.suppress import apply_ignores
 from tilelang.facts.kernel_facts import BufferFact, KernelFacts, OpFact
 from tilelang.facts.reports import KernelReport
@@ -132,6 +133,8 @@ def _lower(
         trial = trace_static(module, kernel, specialisation=replace(sized, values=(*sized.values, *even)))
         again = _lower_program(trial, target, module.text)
         sure = {(p.rule, p.span) for p in again} if isinstance(again, list) else set()
+        # That a size is known only at run time is false for what has a number once a call gives one.
+        answer = [p for p in answer if p.rule != FRAGMENT_RUNTIME_EXTENT.name or (p.rule, p.span) in sure]
         answer = [p if (p.rule, p.span) in sure else replace(p, severity=Severity.HINT) for p in answer]
     return _Lowered(program, sizes, None, (*noted, *(_placed(p, program) for p in answer)))
 
