@@ -21,7 +21,7 @@ from tilelang.frontend.scalars import any_unknown, named_type
 from tilelang.frontend.tensors import read_shape
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 from tilelang.language.layouts import Fragment, Layout
-from tilelang.layout.annotated import LAYOUTS, Annotation, annotations_text
+from tilelang.layout.annotated import LAYOUTS, Annotation, annotations_text, loop_text
 from tilelang.layout.formula import formula_text
 from tilelang.ops.operands import declared
 
@@ -104,7 +104,9 @@ def _by_function(run: Run, op: str, call: Bound) -> Any:
         run,
         call,
         "forward_fn" if both is not None else "forward_thread_fn",
-        lambda: _fragment_of(both, of_thread, of_register, _constant_shape(shape) or (), int(copies), call),
+        lambda: _fragment_of(
+            both, of_thread, of_register, _constant_shape(shape) or (), int(copies), call.span
+        ),
     )
 
 
@@ -183,7 +185,7 @@ def _upper(value: Any, ends: dict[int, Any]) -> Any:
 
 
 def _fragment_of(
-    both: Any, of_thread: Any, of_register: Any, shape: tuple[int, ...], copies: int, call: Bound
+    both: Any, of_thread: Any, of_register: Any, shape: tuple[int, ...], copies: int, span: Span
 ) -> LayoutValue | Unknown:
     names = [X.Var(f"i{k}", "int32") for k in range(len(shape))]
     copy = X.Var(f"i{len(shape)}", "int32")
@@ -204,8 +206,8 @@ def _fragment_of(
     texts = {v.__chandle__(): str(v.name) for v in (*names, copy)}
     made = Annotation("fragment", shape, thread=formula_text(thread, texts), replicate=copies, place="0")
     if register is None:
-        return LayoutValue("T.Fragment", replace(made, place=_numbered(made)), call.span)
-    return LayoutValue("T.Fragment", replace(made, place=formula_text(register, texts)), call.span)
+        return LayoutValue("T.Fragment", replace(made, place=_numbered(made)), span)
+    return LayoutValue("T.Fragment", replace(made, place=formula_text(register, texts)), span)
 
 
 def _numbered(made: Annotation) -> str:
@@ -242,6 +244,42 @@ def _prime_factors(n: int) -> list[int]:
             n //= p
         p += 1
     return found
+
+
+# Layouts of loops
+
+
+def loop_layout_text(run: Run, value: Any, extents: Any, span: Span, callee: str) -> Any:
+    """`loop_layout=` of a loop or a copy as the text that the loop carries; None where none is given.
+
+    extents: of the loop; None where the operation decides them.
+    """
+    if isinstance(value, Layout | Fragment):
+        value = _made_outside(run, value, span)
+    if value is None or isinstance(value, Unknown):
+        return value
+    what = ""
+    if not isinstance(value, LayoutValue) or value.annotation.kind != "fragment":
+        given = f"a {value.name}" if isinstance(value, LayoutValue) else named_type(value)
+        what = f"`loop_layout` must be a T.Fragment, not {given}"
+    elif extents is not None and _different(extents, value.annotation.shape):
+        what = (
+            f"the loop runs over ({', '.join(map(show, extents))}), "
+            f"its layout is for ({', '.join(map(str, value.annotation.shape))})"
+        )
+    elif int(value.annotation.threads.min()) < 0:
+        what = "the layout of the loop gives a negative thread"
+    elif (clash := _clash(value.annotation)) is not None:
+        what = "the layout of the loop puts {first} and {second} at one {place}".format(**clash)
+    if what:
+        return run.report(BAD_ARGUMENTS, span, callee=callee, what=what)
+    return loop_text(value.annotation)
+
+
+def _different(extents: Any, shape: tuple[int | str, ...]) -> bool:
+    return len(extents) != len(shape) or any(
+        not isinstance(e, Unknown) and as_int(e) != n for e, n in zip(extents, shape, strict=True)
+    )
 
 
 # T.annotate_layout

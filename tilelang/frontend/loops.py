@@ -14,6 +14,7 @@ from tilelang.diagnostics.span import Span
 from tilelang.frontend.constants import any_not_given, not_given
 from tilelang.frontend.dtypes import is_float
 from tilelang.frontend.intrinsics import ceildiv
+from tilelang.frontend.layout_calls import loop_layout_text
 from tilelang.frontend.model import ClassValue, Flow, Frame, Instance, TooLong
 from tilelang.frontend.operators import as_bool, binary, fold
 from tilelang.frontend.persistent import persistent_loop
@@ -25,6 +26,7 @@ from tilelang.frontend.targets import assign
 from tilelang.frontend.tensors import read_size
 from tilelang.ir.tile_program import Context, For, Jump, Loop
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
+from tilelang.layout.annotated import LOOP_LAYOUT
 
 _NOT_ANNOTATIONS = ("start", "stop", "step", "extents", "annotations")
 
@@ -89,7 +91,14 @@ def _frame_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
             return None
         if frame.name == "grid":
             return _grid_loop(run, node, extents, frame.span)
-        loop = _make_loop(run, node, "Parallel", (0,) * len(extents), extents, 1, frame.span, _notes(frame))
+        notes = _notes(frame)
+        span = frame.spans.get("loop_layout", frame.span)
+        layout = loop_layout_text(run, notes.pop("loop_layout", None), extents, span, "T.Parallel")
+        if isinstance(layout, Unknown):
+            run.complete = False
+        elif layout is not None:
+            notes[LOOP_LAYOUT] = layout
+        loop = _make_loop(run, node, "Parallel", (0,) * len(extents), extents, 1, frame.span, notes)
         return _traced_loop(run, node, loop)
     start, stop, step = _bounds(run, frame)
     notes = _notes(frame)

@@ -11,6 +11,7 @@ from tvm import ir
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Argument, Bound
 from tilelang.frontend.constants import not_given
+from tilelang.frontend.layout_calls import loop_layout_text
 from tilelang.frontend.model import Late
 from tilelang.frontend.operators import representable
 from tilelang.frontend.run import Run
@@ -76,6 +77,8 @@ def _plain(run: Run, call: Bound, name: str, value: Any, argument: Argument) -> 
     """An operand that is no tile, checked for what its parameter can be."""
     if isinstance(value, Unknown):
         return value
+    if name == "loop_layout":
+        return loop_layout_text(run, value, None, argument.span, call.callee)
     if name == "policy":
         if isinstance(value, Enum) or value in GemmWarpPolicy.__members__:
             return value.name if isinstance(value, Enum) else value

@@ -15,11 +15,21 @@ class Layout:
     """Where the elements of a tile of `shape` lie: `T.Layout((64, 64), lambda i, j: (i, j ^ (i % 8 * 8)))`.
 
     forward_fn: indices -> one index, or one per dimension of the memory; integer arithmetic with + - * // %
-    & | ^ << >>. No two elements may lie at the same place. For shared tiles and global tensors.
+    & | ^ << >>. No two elements may lie at the same place. For shared tiles and global tensors. Made outside
+    a kernel it is a plain record of its arguments, which kernels may use.
     """
 
     def __init__(self, shape: Any, forward_fn: Callable[..., Any]) -> None:
         self.given: dict[str, Any] = {"shape": shape, "forward_fn": forward_fn}  # read by the compiler
+
+    def get_input_shape(self) -> list[Any]:
+        """The extents of the tile."""
+        return list(self.given["shape"]) if isinstance(self.given["shape"], tuple | list) else [self.given["shape"]]
+
+    def map_forward_index(self, indices: Any) -> list[Any]:
+        """The place of the element at `indices`, one index per dimension of the memory."""
+        found = self.given["forward_fn"](*indices)
+        return list(found) if isinstance(found, tuple | list) else [found]
 
 
 class Fragment:
@@ -27,7 +37,7 @@ class Fragment:
 
     forward_fn: indices (and, with replicate > 1, the number of the copy last) -> (thread, register). Or give
     the two apart as forward_thread_fn and forward_index_fn; without the latter registers are numbered in
-    order.
+    order. Made outside a kernel it is a plain record of its arguments, which kernels may use.
     """
 
     def __init__(
@@ -45,6 +55,10 @@ class Fragment:
             "replicate": replicate,
             "forward_index_fn": forward_index_fn,
         }
+
+    def get_input_shape(self) -> list[Any]:
+        """The extents of the tile."""
+        return list(self.given["shape"]) if isinstance(self.given["shape"], tuple | list) else [self.given["shape"]]
 
 
 def annotate_layout(layout_map: Mapping[Any, Any]) -> None:

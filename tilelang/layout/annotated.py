@@ -19,6 +19,7 @@ from tilelang.layout.fragment import Digit, Fragment, Replica
 from tilelang.layout.shared import SharedLayout, linear, matrix_operand
 
 LAYOUTS = "tl.layouts"  # attribute of the function
+LOOP_LAYOUT = "tl.loop_layout"  # annotation of a T.Parallel loop, or attribute of a copy
 Kind = Literal["auto", "swizzle", "linear", "formula", "fragment"]
 
 
@@ -177,6 +178,17 @@ def annotations_text(annotations: Mapping[str, Annotation]) -> str:
 def annotated_names(attrs: Mapping[str, Any]) -> frozenset[str]:
     """The names of the buffers whose layout the author has chosen, from the attributes of a tile program."""
     return frozenset(json.loads(str(attrs[LAYOUTS]))) if LAYOUTS in attrs else frozenset()
+
+
+def loop_text(layout: Annotation) -> str:
+    """What the annotation `LOOP_LAYOUT` of a loop holds."""
+    return json.dumps(asdict(layout))
+
+
+def loop_annotation(text: str) -> Annotation:
+    """The layout that a loop's annotation holds."""
+    data = json.loads(text)
+    return Annotation(**{**data, "shape": tuple(data["shape"])})
 
 
 def annotations_of(func: Any) -> dict[str, Annotation]:

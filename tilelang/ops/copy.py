@@ -51,6 +51,7 @@ class Copy:
     eviction_policy: str | None = None
     disable_tma: bool = False
     is_async: bool = False
+    loop_layout: str | None = None  # `layout.annotated.loop_text`: which thread moves which element
     span: Any = None
 
     def call(self) -> Any:
@@ -61,6 +62,7 @@ class Copy:
             "eviction_policy": self.eviction_policy,
             "disable_tma": self.disable_tma or None,
             "is_async": self.is_async or None,
+            "loop_layout": self.loop_layout,
         }
         return X.Evaluate(
             tile_ops.call(tile_ops.COPY, [self.src, self.dst], attrs, span=self.span), self.span
@@ -103,6 +105,7 @@ def build(record: OpRecord) -> Any:
         eviction_policy=record.value("eviction_policy"),
         disable_tma=bool(record.value("disable_tma", False)),
         is_async=bool(record.value("is_async", False)),
+        loop_layout=record.value("loop_layout"),
         span=span,
     ).call()
 

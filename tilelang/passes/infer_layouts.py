@@ -15,7 +15,7 @@ attempt without a conflict wins).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules import layout as rules
 from tilelang.ir import tile_ops
 from tilelang.ir.spans import from_tvm, place_of
-from tilelang.layout.annotated import Annotation, annotations_of
+from tilelang.layout.annotated import LOOP_LAYOUT, Annotation, annotations_of, loop_annotation
 from tilelang.layout.fragment import (
     Fragment,
     partition,
@@ -329,10 +329,26 @@ class _Inference:
             site = Site(loop.stmt, loop.vars, loop.shape, uses, loop.span, vector, outer | inner, memory)
             site.copy = loop.note("tl.op") == "copy" and isinstance(loop.body, X.BufferStore)
             self._sites.append(site)
+            if (text := loop.note(LOOP_LAYOUT)) is not None:
+                self._state.loops[loop.stmt.__chandle__()] = self._annotated_loop(loop, str(text))
         for stmt, reduce, outer in self._reductions:
             self._sites.append(self._reduction_site(stmt, reduce, outer))
         for site in self._sites:
             self._replicate_constants(site)
+
+    def _annotated_loop(self, loop: ParallelLoop, text: str) -> Fragment:
+        """The layout that the author gave a loop; dimensions of extent 1 count for nothing."""
+        annotated, shape = loop_annotation(text), loop.shape or ()
+        own = [n for n in annotated.shape if n != 1]
+        if own != [n for n in shape if n != 1]:
+            given = ", ".join(map(str, annotated.shape))
+            extents = ", ".join(map(str, shape))
+            raise KernelError([rules.LOOP_SHAPE.at(place_of(loop.span), given=given, extents=extents)])
+        fragment = annotated.fragment(self._threads)
+        if fragment is None:
+            problem = rules.LOOP_ANNOTATION.at(place_of(loop.span), threads=self._threads)
+            raise KernelError([problem])
+        return replace(fragment, shape=shape)
 
     def _reduction_site(self, stmt: Any, reduce: Reduce, outer: dict[int, int]) -> Site:
         extents = tuple(int(r.extent) for r in reduce.src.region)

@@ -85,6 +85,14 @@ FRAGMENT_ANNOTATION = replace(
     message="the layout annotated for {buffer} cannot be kept: it must number {threads} threads and their "
     "registers without gaps, each power of an index going to one of the two",
 )
+LOOP_ANNOTATION = replace(
+    FRAGMENT_LAYOUT,
+    message="the loop_layout cannot be kept: it must number {threads} threads and the iterations of each "
+    "without gaps, each power of an index going to one of the two",
+)
+LOOP_SHAPE = replace(
+    FRAGMENT_LAYOUT, message="the loop runs over ({extents}), its loop_layout is for ({given})"
+)
 FRAGMENT_VIEW = replace(
     FRAGMENT_LAYOUT,
     message="{buffer} is a view of a fragment, which {target} spreads over the threads in its own shape: "

@@ -26,6 +26,7 @@ from tilelang.ir import tile_ops
 from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.ir.spans import place_of
 from tilelang.ir.tile_ops import seq
+from tilelang.passes.accesses import all_accesses
 from tilelang.passes.infer_layouts import LayoutMap
 from tilelang.passes.parallel_loop import ParallelLoop, in_memory, parallel_loop
 from tilelang.passes.walk import (
@@ -44,6 +45,7 @@ from tilelang.passes.walk import (
 from tilelang.targets.simt.block import Block
 from tilelang.targets.simt.ops.copy import ASYNC
 from tilelang.targets.simt.ops.parallel import by_turns, lower_parallel
+from tilelang.targets.simt.ops.vectorized import lower_vectorized
 
 LowerOp = Callable[
     [Any, Block], Any
@@ -156,6 +158,8 @@ class _Lowering:
         outer = self.block.outer
         if low is not None and count is not None:
             self.block.outer = {**outer, stmt.loop_var.__chandle__(): low + count}
+        if int(stmt.kind) == X.ForKind.VECTORIZED and (wide := self._vectorized(stmt)) is not None:
+            return wide
         divergent = uses(stmt.min, self._private) or uses(stmt.extent, self._private)
         body = self._under(divergent, None, stmt.body)
         self.block.outer = outer
@@ -166,6 +170,16 @@ class _Lowering:
             stmt.loop_var, *bounds, kind, seq([body]), annotations=notes, step=stmt.step, span=stmt.span
         )
         return self._together(made, divergent)
+
+    def _vectorized(self, stmt: X.For) -> Any | None:
+        """A loop over neighbours as wide accesses: of each thread, or of the first where all do the same."""
+        wide = lower_vectorized(stmt, self.block)
+        if wide is None:
+            return None
+        shared_out = any(a.mode == "write" and in_memory(a.buffer) for a in all_accesses(stmt.body))
+        if not shared_out or self._divergent or uses(stmt.body, self._private):
+            return wide
+        return X.IfThenElse(X.EQ(self.block.thread, index(0)), wide, None, stmt.span)
 
     def _under(self, divergent: bool, mask: np.ndarray | None, body: Any) -> Any:
         """`body` where, if `divergent`, only the threads of `mask` come (None: nobody knows which)."""

@@ -8,6 +8,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir.build import LOOP_KIND
+from tilelang.layout.annotated import LOOP_LAYOUT
 from tilelang.ops.copy import Copy
 from tilelang.passes.walk import constant, index
 
@@ -31,7 +32,12 @@ def copy_loop(copy: Copy) -> X.For:
     if str(src.source.dtype) != str(dst.source.dtype):
         value = X.Cast(str(dst.source.dtype), value)
     store = X.BufferStore(dst.source, value, place(dst, loop_vars), copy.span)
-    notes = {OP: "copy", WIDTH: copy.coalesced_width, ASYNC: copy.is_async or None}
+    notes = {
+        OP: "copy",
+        WIDTH: copy.coalesced_width,
+        ASYNC: copy.is_async or None,
+        LOOP_LAYOUT: copy.loop_layout,
+    }
     return parallel(loop_vars, tile, store, notes, copy.span)
 
 
