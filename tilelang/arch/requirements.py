@@ -65,5 +65,6 @@ REQUIREMENTS: Mapping[str, tuple[str, Requirement]] = {
     "async_commit": ("async_copy", _kinds("cuda", "cpu", sm=80)),
     "async_wait": ("ptx_wait_group", _kinds("cuda", "cpu", sm=80)),
     "import_source": ("import_source", _kinds("cuda", "hip", "metal")),
+    "source_kernel": ("CUDASourceCodeKernel", _NVIDIA),
     "sync_grid": ("sync_grid", _kinds("cuda", "cpu", sm=60)),
 }

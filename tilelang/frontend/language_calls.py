@@ -20,6 +20,7 @@ from tilelang.frontend.deprecated import note_renamed, without_removed
 from tilelang.frontend.extern_calls import EXTERN_CALLS
 from tilelang.frontend.hints import HINTS
 from tilelang.frontend.intrinsics import choose, condition_guard, convert_value, evaluate
+from tilelang.frontend.launch import source_kernel
 from tilelang.frontend.layout_calls import layout_call
 from tilelang.frontend.model import Frame
 from tilelang.frontend.reducers import reducer_call
@@ -89,6 +90,8 @@ def call_language(
             return THREAD_CALLS[entry.op](run, bound)
         case "barrier":
             return BARRIER_CALLS[entry.op](run, bound)
+        case "launch":
+            return source_kernel(run, _frame(entry, bound))
         case "extern":
             return EXTERN_CALLS[entry.op](run, bound)
     return Unknown(f"T.{name} is not known to the compiler")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+from pathlib import Path
 from typing import Any
 
 from tvm import ir
@@ -11,18 +13,21 @@ from tvm import tirx as X
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.allreduce import CommReducer
-from tilelang.frontend.extern_calls import import_source
+from tilelang.frontend.extern_calls import address, import_source
 from tilelang.frontend.model import Flow, Frame
 from tilelang.frontend.names import bind_name
 from tilelang.frontend.operators import disjunction
 from tilelang.frontend.regions import join, leave_loop, take_changes, traced_region
 from tilelang.frontend.run import Run, StopInterpreting
+from tilelang.frontend.scalars import any_unknown, named_type
 from tilelang.frontend.targets import assign
 from tilelang.frontend.tensors import read_size
-from tilelang.ir.tile_program import Alloc, Context, Guard, If, Launch
-from tilelang.ir.values import Unknown, as_int, show
+from tilelang.ir import tile_ops
+from tilelang.ir.tile_program import Alloc, Context, Evaluate, Guard, If, Launch
+from tilelang.ir.values import Region, Unknown, as_int, show
 
 DEFAULT_THREADS = 128
+SOURCE_ENTRY = "tl.source_entry"  # attribute of the function: the entry of a hand-written kernel
 GROUP_THREADS = 128  # of a warp group, as wgmma wants them
 _MAX_DIMENSIONS = 3
 
@@ -76,6 +81,10 @@ def _launch(
             UNSUPPORTED_PYTHON, frame.span, what="a launch cannot stand inside another `with T.Kernel(...)`"
         )
         return None
+    if run.attrs.get(SOURCE_ENTRY) is not None:
+        what = "a launch beside a T.CUDASourceCodeKernel: put it into a function of its own"
+        run.report(UNSUPPORTED_PYTHON, frame.span, what=what)
+        return None
     import_source(run, frame.arguments.get("prelude"), frame.spans.get("prelude", frame.span), "T.Kernel")
     _cluster(run, frame)
     grid = _grid(run, frame)
@@ -99,6 +108,65 @@ def _launch(
     if flow is not None and flow.kind == "return" and flow.value is None:
         return None
     return flow
+
+
+def source_kernel(run: Run, frame: Frame) -> None:
+    """`T.CUDASourceCodeKernel(...)`: a launch whose body is a text of CUDA C++."""
+    if run.signature.stop_at_launch:
+        raise StopInterpreting
+    callee = f"T.{frame.name}"
+    if run.launched:
+        what = f"{callee} beside another launch: put it into a function of its own"
+        run.report(UNSUPPORTED_PYTHON, frame.span, what=what)
+        return
+    import_source(run, frame.arguments.get("prelude"), frame.spans.get("prelude", frame.span), callee)
+    _cluster(run, frame)
+    grid, threads = _grid(run, frame), _threads(run, frame)
+    text = _source_text(run, frame)
+    entry = frame.arguments.get("entry_name", "main_kernel")
+    thread_vars = tuple(run.fresh(f"t{'xyz'[k]}", "int32") for k in range(len(threads or ())))
+    block_vars = tuple(run.fresh(f"b{'xyz'[k]}", "int32") for k in range(len(grid)))
+    launch = Launch(grid, threads, block_vars, thread_vars, [], frame.span)
+    run.emit(launch)
+    run.launched = True
+    run.attrs[SOURCE_ENTRY] = str(entry)
+    tensors = [
+        run.signature.parameters[n].buffer for n in run.signature.names if n in run.signature.parameters
+    ]
+    tensors += [b for b in run.buffers if b.role == "output" and b not in tensors]
+    run.launch = launch
+    with run.nested(launch.body):
+        passed = [address(run, Region(b, None, frame.span)) for b in tensors if b is not None]
+        if isinstance(text, Unknown) or isinstance(entry, Unknown) or any_unknown(passed) is not None:
+            run.complete = False
+        else:
+            args = [ir.StringImm(text), *passed]
+            run.emit(Evaluate(tile_ops.call(tile_ops.SOURCE_KERNEL, args, span=frame.span), frame.span))
+    run.launch = None
+
+
+def _source_text(run: Run, frame: Frame) -> str | Unknown:
+    """The text of a hand-written kernel, read from its file where a path is given."""
+    given = frame.arguments["source_code_or_path"]
+    span = frame.spans.get("source_code_or_path", frame.span)
+    if isinstance(given, Unknown):
+        return given
+    if not isinstance(given, str | os.PathLike):
+        what = f"`source_code_or_path` must be a text or a path, not {named_type(given)}"
+        return run.report(BAD_ARGUMENTS, span, callee=f"T.{frame.name}", what=what)
+    text = os.fspath(given)
+    if "\n" in text or "{" in text:
+        found = text
+    else:
+        try:
+            found = Path(text).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            what = f"`source_code_or_path` is no text of a kernel, and no file that can be read: {error}"
+            return run.report(BAD_ARGUMENTS, span, callee=f"T.{frame.name}", what=what)
+    if "__global__" not in found:
+        what = "the source has no `__global__` function to launch"
+        return run.report(BAD_ARGUMENTS, span, callee=f"T.{frame.name}", what=what)
+    return found
 
 
 def _warp_groups(run: Run, node: ast.With, rest: list[ast.withitem], frame: Frame) -> Flow | None:

@@ -29,6 +29,7 @@ PRINT = "tl.print_value"
 PRINT_ONCE = "tl.print_once"
 CHECK = "tl.check"  # (condition, text): the kernel stops where it does not hold
 ASSUME = "tl.assume"  # (condition): the author says that it holds from here on
+SOURCE_KERNEL = "tl.source_kernel"  # (text, addresses of what it may touch): the launch is this source
 # Barrier among all threads of a block, and the asynchronous-copy group marks that pipelining places.
 SYNC = "tl.sync"
 ASYNC_COMMIT = "tl.async_commit"

@@ -133,6 +133,7 @@ from tilelang.language.functions import (
 )
 from tilelang.language.launch import (
     ClusterKernel,
+    CUDASourceCodeKernel,
     Kernel,
     get_thread_binding,
     ws,
@@ -495,6 +496,7 @@ from tilelang.language.vector_dtypes import (
 
 __all__ = [
     "BaseTileScheduler",
+    "CUDASourceCodeKernel",
     "Cast",
     "ClusterKernel",
     "Fragment",

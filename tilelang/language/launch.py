@@ -39,6 +39,24 @@ def ClusterKernel(*blocks: Any, cluster_dims: Any, threads: Any = None, prelude:
     raise OutsideKernelError("ClusterKernel")
 
 
+def CUDASourceCodeKernel(
+    *blocks: Any,
+    threads: Any = None,
+    source_code_or_path: Any,
+    entry_name: str = "main_kernel",
+    cluster_dims: Any = None,
+    prelude: str | None = None,
+) -> None:
+    """Launch a kernel written by hand in CUDA C++; a statement, which stands alone in its function.
+
+    blocks, threads, cluster_dims, prelude: as T.Kernel. source_code_or_path: the text, or the path of a file
+    that holds it. entry_name: the `__global__` function to launch; where the text has only one, that one. It
+    gets the parameters in order (tensors as pointers), then the run-time sizes of their shapes in order of
+    appearance.
+    """
+    raise OutsideKernelError("CUDASourceCodeKernel")
+
+
 def ws(*warp_group_idx: Any) -> AbstractContextManager[None]:
     """Code for some warp groups only: `with T.ws(0):`, `with T.ws(1, 2):`. A group is 128 threads."""
     raise OutsideKernelError("ws")

@@ -31,6 +31,7 @@ EntryKind = Literal[
     "thread",
     "extern",
     "barrier",
+    "launch",
     "meta",
 ]
 
@@ -42,7 +43,7 @@ class Entry:
     kind: tile_op is looked up in `ops.registry.TILE_OPS` by `op`; frame is the launch or a loop; alloc
     makes a buffer of the scope `op`; tensor declares arguments, sizes and views; expr is a scalar function
     `op`; dtype names the dtype `op`; annotations are statements; thread is code that deals with threads by
-    itself (numbers, barriers, exchanges); extern is foreign code; barrier
+    itself (numbers, barriers, exchanges); extern is foreign code; launch a whole launch of it; barrier
     is asynchronous work and its barriers; meta are decorators, enumerations and
     types.
     fixed: operands that the name itself decides, by parameter name of the operation.
@@ -215,6 +216,7 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
         "use_swizzle": Entry("annotation", "use_swizzle"),
         **_THREADS,
         **_EXTERNS,
+        "CUDASourceCodeKernel": Entry("launch", "CUDASourceCodeKernel"),
         **_BARRIERS,
         **_entries(
             "meta",

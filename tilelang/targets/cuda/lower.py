@@ -28,6 +28,7 @@ from tilelang.targets.cuda.alignment import parameter_alignment
 from tilelang.targets.cuda.emit import CUDA, CUDA_FAST_MATH
 from tilelang.targets.cuda.ops.copy import lower_async_copy, lower_commit, lower_wait
 from tilelang.targets.cuda.ops.gemm import gemm_layouts, lower_gemm, lower_gemm_with_wgmma
+from tilelang.targets.cuda.source_kernel import source_kernel
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan
 from tilelang.targets.lowered import LoweredKernel
 from tilelang.targets.simt.atomics import lower_atomics
@@ -58,6 +59,8 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
     Raises KernelError for a kernel that the target cannot run.
     """
+    if (by_hand := source_kernel(func, target)) is not None:
+        return by_hand
     func = widen_narrow(func)
     wgmma = target.sm == WGMMA_SM and not _asks(func, DISABLE_WGMMA, not WGMMA_BY_DEFAULT)
     threads = math.prod(launch_extents(func)[1])
