@@ -26,6 +26,7 @@ from tilelang.frontend.model import Frame
 from tilelang.frontend.reducers import reducer_call
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import scalar
+from tilelang.frontend.sparse_gemm import sparse_gemm
 from tilelang.frontend.tensors import const, dynamic, empty, reshape, strided_tensor, tensor, view
 from tilelang.frontend.thread_calls import THREAD_CALLS
 from tilelang.frontend.tile_ops import record_operation
@@ -62,6 +63,8 @@ def call_language(
     match entry.kind:
         case "tile_op" if entry.op == "atomic":
             return atomic(run, entry.fixed["kind"], entry.fixed["lanes"], bound)
+        case "tile_op" if entry.op == "gemm_sp":
+            return sparse_gemm(run, bound)
         case "tile_op":
             record_operation(run, entry.op, entry.fixed, bound)
             return None

@@ -72,6 +72,7 @@ def _entries(kind: EntryKind, names: str) -> dict[str, Entry]:
 _TILE_OPS = {
     "copy": Entry("tile_op", "copy"),
     "gemm": Entry("tile_op", "gemm", unsupported=frozenset({"mbar"})),
+    "gemm_sp": Entry("tile_op", "gemm_sp"),
     "wgmma_gemm": Entry("tile_op", "gemm"),
     "fill": Entry("tile_op", "fill"),
     "clear": Entry("tile_op", "fill", {"value": 0}),

@@ -67,6 +67,30 @@ def gemm(
     raise OutsideKernelError("gemm")
 
 
+def gemm_sp(
+    A_sparse: Any,
+    E: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_E: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    wg_wait: int = 0,
+    annotations: Annotations = None,
+) -> None:
+    """C += A · B with an A of which every 4 neighbours along K hold 2 zeros at least, stored without them.
+
+    Shapes: A_sparse [M, K / 2] ([K / 2, M] with transpose_A) and E [M, K / g / (bits of E / 4)] ([..., M]
+    with transpose_E), in shared memory; B and C as for `T.gemm`. E: integers; 4 bits for each g = 4
+    neighbours (2 of 32-bit elements), as mma.sp has them; `tilelang.utils.sparse.compress` makes both. A is
+    written out before it is multiplied, so that this costs what `T.gemm` costs, and shared memory for all
+    of A.
+    """
+    raise OutsideKernelError("gemm_sp")
+
+
 def wgmma_gemm(
     A: Any,
     B: Any,

@@ -1,0 +1,144 @@
+"""T.gemm_sp against a dense product, and tilelang.utils.sparse."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tests.cuda.kernels import HEAD, lower_text
+from tests.emulator.block import run
+from tests.emulator.memory import poison
+from tests.on_device import DEVICES, compiled_for
+from tilelang.analysis.check import check_source
+from tilelang.diagnostics.problem import Severity
+from tilelang.utils.sparse import compress, random_sparse
+
+
+@tilelang.jit
+def sparse(A, E, B, dtype, out, meta, codes, turned):
+    M, N, K = 64, 64, 128
+    A: T.Tensor((K // 2, M) if turned else (M, K // 2), dtype)
+    E: T.Tensor((M, K // codes), meta)
+    B: T.Tensor((N, K) if turned else (K, N), dtype)
+    C = T.empty((M, N), out)
+    with T.Kernel(T.ceildiv(N, 32), T.ceildiv(M, 32), threads=64) as (bx, by):
+        a = T.alloc_shared((32, 32), dtype)
+        e = T.alloc_shared((32, 64 // codes), meta)
+        b = T.alloc_shared((32, 64) if turned else (64, 32), dtype)
+        c = T.alloc_fragment((32, 32), out)
+        T.clear(c)
+        for k in T.Pipelined(K // 64, num_stages=2):
+            if turned:
+                T.copy(A[k * 32, by * 32], a)
+                T.copy(B[bx * 32, k * 64], b)
+            else:
+                T.copy(A[by * 32, k * 32], a)
+                T.copy(B[k * 64, bx * 32], b)
+            T.copy(E[by * 32, k * (64 // codes)], e)
+            T.gemm_sp(a, e, b, c, transpose_A=turned, transpose_B=turned)
+        T.copy(c, C[by * 32, bx * 32])
+    return C
+
+
+KERNEL = inspect.getsource(sparse.function)
+
+CASES = {
+    "float16": (torch.float16, torch.int16, "float32", False),
+    "turned": (torch.float16, torch.int32, "float32", True),
+    "bytes": (torch.int8, torch.uint8, "int32", True),
+    "float32": (torch.float32, torch.int16, "float32", False),
+}
+
+
+def operands(name: str):
+    dtype, meta, out, turned = CASES[name]
+    dense = random_sparse(64, 128, dtype=dtype)
+    b = random_sparse(64, 128, dtype=dtype, seed=1)
+    half, codes = compress(dense.t() if turned else dense, transposed=turned, meta_dtype=meta)
+    group = (2 if dtype.itemsize == 4 else 4) * meta.itemsize * 2
+    names = {torch.float16: "float16", torch.int8: "int8", torch.float32: "float32", torch.int16: "int16"}
+    names |= {torch.int32: "int32", torch.uint8: "uint8"}
+    choice = {"dtype": names[dtype], "meta": names[meta], "out": out, "codes": group, "turned": turned}
+    wanted = dense.double() @ b.double().t()
+    return half, codes, b if turned else b.t().contiguous(), choice, wanted
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_emulated(name: str) -> None:
+    half, codes, b, choice, wanted = operands(name)
+    c = poison((64, 64), str(choice["out"]))
+    quoted = {k: repr(v) for k, v in choice.items()}
+    run(lower_text(KERNEL, **quoted), {"A": half.numpy(), "E": codes.numpy(), "B": b.numpy(), "C": c})
+    tolerance = 2e-2 if name == "float32" else 2e-3  # TF32
+    torch.testing.assert_close(torch.from_numpy(c).double(), wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", CASES)
+def test_on_devices(device: str, name: str) -> None:
+    half, codes, b, choice, wanted = operands(name)
+    found = compiled_for(sparse, device)(*(t.to(device) for t in (half, codes, b)), **choice).cpu()
+    tolerance = 2e-2 if name == "float32" and device != "cpu" else 2e-3
+    torch.testing.assert_close(found.double(), wanted, rtol=tolerance, atol=tolerance)
+
+
+def test_compress_keeps_everything() -> None:
+    dense = random_sparse(8, 64)
+    half, codes = compress(dense)
+    assert half.shape == (8, 32) and codes.shape == (8, 4)
+    back = torch.zeros_like(dense)
+    for row in range(8):
+        for group in range(16):
+            code = int(codes[row, group // 4]) >> group % 4 * 4
+            back[row, group * 4 + (code & 3)] = half[row, group * 2]
+            back[row, group * 4 + (code >> 2 & 3)] = half[row, group * 2 + 1]
+    assert torch.equal(back, dense)
+    dense[2, 4:7] = 1
+    with pytest.raises(ValueError, match="elements 4 to 7 of row 2 hold more than 2 numbers"):
+        compress(dense)
+    with pytest.raises(ValueError, match="K is 24, which is no multiple of 16"):
+        compress(dense[:, :24])
+
+
+REFUSED = {
+    "T.gemm_sp(a, e, b, f)": "",
+    "T.gemm_sp(f, e, b, f)": "`A_sparse` must be a tile of two dimensions in shared memory; f is none",
+    "T.gemm_sp(a, a, b, f)": "E as integers, not float16 with float16",
+    "T.gemm_sp(a, wrong, b, f)": "wrong must be (32, 4) int16: 4 bits for each 4 of the 64 elements",
+    "T.gemm_sp(a, e, 3, f)": "`B` must be a buffer or a part of one",
+    "T.gemm_sp(a, e, narrow, f)": "narrow",
+}
+
+
+@pytest.mark.parametrize(("call", "said"), REFUSED.items())
+def test_refusals_help(call: str, said: str) -> None:
+    text = f"""{HEAD}
+@tilelang.jit
+def k(A, E, B, C):
+    A: T.Tensor((32, 32), "float16")
+    E: T.Tensor((32, 4), "int16")
+    B: T.Tensor((64, 32), "float16")
+    C: T.Tensor((32, 32), "float32")
+    with T.Kernel(1, threads=64):
+        a = T.alloc_shared((32, 32), "float16")
+        e = T.alloc_shared((32, 4), "int16")
+        wrong = T.alloc_shared((32, 8), "int16")
+        b = T.alloc_shared((64, 32), "float16")
+        narrow = T.alloc_shared((32, 32), "float16")
+        f = T.alloc_fragment((32, 32), "float32")
+        T.copy(A, a)
+        T.copy(E, e)
+        T.copy(B, b)
+        T.clear(f)
+        T.clear(wrong)
+        T.clear(narrow)
+        {call}
+        T.copy(f, C)
+"""
+    problems = check_source("k.py", text, "cuda:sm_80").all_problems()
+    errors = [p for p in problems if p.severity is Severity.ERROR]
+    assert [said in p.message for p in errors] == [True] * bool(said), errors
