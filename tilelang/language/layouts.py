@@ -11,6 +11,10 @@ from typing import Any
 from tilelang.language.values import OutsideKernelError
 
 
+def _extents(shape: Any) -> list[Any]:
+    return list(shape) if isinstance(shape, tuple | list) else [shape]
+
+
 class Layout:
     """Where the elements of a tile of `shape` lie: `T.Layout((64, 64), lambda i, j: (i, j ^ (i % 8 * 8)))`.
 
@@ -24,7 +28,7 @@ class Layout:
 
     def get_input_shape(self) -> list[Any]:
         """The extents of the tile."""
-        return list(self.given["shape"]) if isinstance(self.given["shape"], tuple | list) else [self.given["shape"]]
+        return _extents(self.given["shape"])
 
     def map_forward_index(self, indices: Any) -> list[Any]:
         """The place of the element at `indices`, one index per dimension of the memory."""
@@ -58,7 +62,7 @@ class Fragment:
 
     def get_input_shape(self) -> list[Any]:
         """The extents of the tile."""
-        return list(self.given["shape"]) if isinstance(self.given["shape"], tuple | list) else [self.given["shape"]]
+        return _extents(self.given["shape"])
 
 
 def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
