@@ -128,17 +128,26 @@ def _load(
     if src.buffer.scope != "global" or dst.buffer.scope != "shared":
         return None
     extents = next((a.extents for a in subject.accesses(record) if a.argument == "dst"), dst.extents)
-    sizes = [as_int(d) for d in dst.buffer.shape]
-    whole = [as_int(s) for s in dst.starts] == [0] * len(sizes) and [as_int(e) for e in extents] == sizes
+    whole = all(as_int(s) == 0 for s in dst.starts) and all(
+        _covers(subject, e, d) for e, d in zip(extents, dst.buffer.shape, strict=True)
+    )
     used = {v for start in (*src.starts, *dst.starts) for v in _replayed(start, scalars)}
     memory = {by_var[v] for v in used if v in by_var}
     return Load(
         src.buffer.storage,
         dst.buffer.storage,
-        whole and None not in sizes,
+        whole,
         frozenset(by_var[v].storage if v in by_var else v for v in used),
         all(b.scope in ("global", "local.var") for b in memory),
     )
+
+
+def _covers(subject: Subject, extent: Value, size: Value) -> bool:
+    """Whether a copy fills a dimension that is constant when the kernel is compiled, as a T.const is."""
+    if as_int(size) is not None:
+        return as_int(extent) == as_int(size)
+    fixed = {s.var for s in subject.program.symbols if s.kind == "const"}
+    return free_vars(size) <= fixed and subject.prover.equal(extent, size) is True
 
 
 def _touched(
