@@ -79,3 +79,46 @@ def test_block_sparse_attention(device, causal):
     visits = random(1, 2, 3, 4, device=device) > 0
     kernel = compiled_for(module.block_sparse_attention, device)(1, 2, 70, 100, 32, causal, **SMALL)
     close(kernel(q, k, v, visits), module.ref_program(q, k, v, visits, causal, 32, 32))
+
+
+def test_paged_decoding(device):
+    module = example("paged_decoding")
+    kernel = compiled_for(module.paged_decoding, device)(8, 2, 32, 16, splits=3, threads=64)
+    for lengths in ([100, 1, 33], [16]):
+        given = module.inputs(lengths, 8, 2, 32, 16, device)
+        close(kernel(*given), module.ref_program(*given))
+
+
+def test_mla_decode_split(device):
+    module = example("mla_decode_split")
+    given = (*module.inputs([100, 1], 20, 32, 16, 32, device), 0.2)
+    kernel = compiled_for(module.mla_decode_split, device)
+    found = kernel(*given, splits=3, page=32, block_H=16, threads=64)
+    close(found, module.ref_program(*given), 2e-2)
+
+
+def test_native_sparse_attention(device):
+    module = example("native_sparse_attention")
+    q = random(1, 70, 4, 32, dtype=F16, device=device)
+    k, v = (random(1, 70, 2, 32, dtype=F16, device=device, seed=s) for s in (1, 2))
+    chosen = module.choose(1, 70, 2, 2, 16, device)
+    found = compiled_for(module.native_sparse_attention, device)(q, k, v, chosen, block_S=16, threads=32)
+    close(found, module.ref_program(q, k, v, chosen, 16))
+
+
+def test_lightning_indexer(device):
+    module = example("lightning_indexer")
+    given = module.inputs(50, 8, 32, device)
+    found = compiled_for(module.indexer_scores, device)(*given, block_Q=2, block_N=32, threads=64)
+    compiled_for(module.hide_unscored, device)(found, *given[-2:], block_N=32, threads=32)
+    close(found, module.ref_program(*given), 2e-2)
+
+
+def test_sparse_mla(device):
+    module = example("sparse_mla")
+    q = random(3, 20, 48, dtype=BF16, device=device)
+    cache = random(90, 48, dtype=BF16, device=device)
+    chosen = random(3, 90, device=device).topk(50).indices.int()
+    chosen[:, 25::3] = -1
+    kernel = compiled_for(module.sparse_mla, device)(20, 32, 16, 50, block_H=16, block_N=32, threads=64)
+    close(kernel(q, cache, chosen), module.ref_program(q, cache, chosen, 32), 2e-2)

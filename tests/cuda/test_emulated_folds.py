@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.cuda.kernels import random, run_text
+from tests.cuda.kernels import lower_text, random, run_text
+from tests.emulator.block import run
 from tests.emulator.memory import poison
 
 SCAN = """
@@ -177,3 +178,40 @@ def test_nan_is_the_result_where_it_is_asked_for(rng: np.random.Generator, dim: 
     a[3, 5] = a[6, 40] = np.nan
     run_text(NAN, {"A": a, "R": r}, dim=dim)
     np.testing.assert_array_equal(r, a.max(dim))
+
+
+FULL = """
+@tilelang.jit
+def peaks(A, fill: int):
+    A: T.Tensor((2, 2048), "float32")
+    Top = T.empty((2,), "float32")
+    Sum = T.empty((2,), "float32")
+    with T.Kernel(1, threads=128):
+        filler = T.alloc_shared((fill,), "float32")
+        a = T.alloc_fragment((2, 2048), "float32")
+        top = T.alloc_fragment((2,), "float32")
+        total = T.alloc_fragment((2,), "float32")
+        for i in T.Parallel(fill):
+            filler[i] = 1
+        T.copy(A, a)
+        T.reduce_max(a, top, dim=1)
+        T.reduce_sum(a, total, dim=1)
+        for i in T.Parallel(2):
+            Top[i] = top[i]
+            Sum[i] = total[i] + filler[fill - 1 - i] - 1
+    return Top, Sum
+"""
+
+
+@pytest.mark.parametrize(("left", "more"), [(256, 0), (128, 1)])
+def test_reductions_take_turns_in_one_workspace_where_memory_is_scarce(
+    rng: np.random.Generator, left: int, more: int
+) -> None:
+    limit = 101376  # of sm_89; a workspace begins at a multiple of 128
+    a, top, total = random(rng, (2, 2048), "float32"), poison(2, "float32"), poison(2, "float32")
+    lowered = lower_text(FULL, "cuda:sm_89", fill=(limit - left) // 4)
+    assert lowered.plan.shared_bytes <= limit
+    statistics = run(lowered, {"A": a, "Top": top, "Sum": total})
+    assert np.array_equal(top, a.max(1))
+    np.testing.assert_allclose(total, a.sum(1), rtol=1e-4, atol=1e-3)
+    assert statistics.barriers == 2 + more, "one before each fold, one before the second may reuse the space"

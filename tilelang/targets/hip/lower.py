@@ -6,6 +6,7 @@ Pipelined loops run without stages: LDS is 64 KiB, and there is no asynchronous 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from tvm import tirx as X
 
@@ -28,7 +29,7 @@ from tilelang.targets.hip.ops.gemm import gemm_layouts, lower_gemm
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan
 from tilelang.targets.lowered import LoweredKernel
 from tilelang.targets.simt.atomics import lower_atomics
-from tilelang.targets.simt.budget import check_shared
+from tilelang.targets.simt.budget import check_shared, fits
 from tilelang.targets.simt.expand import expand_elementwise
 from tilelang.targets.simt.lower_tile_ops import TargetOps, lower_tile_ops
 from tilelang.targets.simt.ops.reduce import lower_reduce
@@ -46,9 +47,12 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     pipelines = plan_pipelines(expand_reducers(func), asynchronous=False)
     tiles = guard_bounds(expand_elementwise(pipelines.func))
     layouts = infer_layouts(tiles, threads, gemm_layouts(target), target.name)
-    per_thread = lower_tile_ops(tiles, layouts, threads, target, OPS)
-    ordered = insert_sync(per_thread.func, per_thread.block_level, pipelines.versioned)
-    arena = plan_shared(ordered.body, layouts.shared)
+    for ops in (OPS, replace(OPS, frugal=True)):
+        per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)
+        ordered = insert_sync(per_thread.func, per_thread.block_level, pipelines.versioned)
+        arena = plan_shared(ordered.body, layouts.shared)
+        if fits(arena, target):
+            break
     check_shared(func, arena, target)
     flat = flatten(swizzle_blocks(ordered), layouts.shared, free_sizes(func))
     offsets = {flat.buffers[handle]: at for handle, at in arena.offsets.items()}

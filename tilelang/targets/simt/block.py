@@ -36,8 +36,10 @@ class Block:
     analyzer: sym.Analyzer
     outer: Mapping[int, int] = field(default_factory=dict)
     workspaces: list[ir.Var] = field(default_factory=list)
+    frugal: bool = False  # operations take turns in one workspace, at the price of barriers between them
     instructions: dict[Span, str] = field(default_factory=dict)
     _registers: dict[int, ir.Var] = field(default_factory=dict)
+    _common: dict[Any, ir.Var] = field(default_factory=dict)  # the workspaces that operations share
 
     @property
     def widths(self) -> VectorWidths:
@@ -62,8 +64,13 @@ class Block:
 
     def workspace(self, name: str, dtype: str, count: int) -> ir.Var:
         """Shared memory for the inside of one operation; allocated at the top of the block."""
+        users = (dtype, str(self.thread), self.threads)  # the same threads, which meet at the same barriers
+        found = self._common.get(users)
+        if self.frugal and found is not None and int(found.shape[0]) >= count:
+            return found
         buffer = X.decl_buffer((count,), dtype, name, scope="shared")
         self.workspaces.append(buffer)
+        self._common[users] = buffer
         return buffer
 
     def bind(self, var: ir.Var, extent: int) -> None:

@@ -55,11 +55,12 @@ LowerOp = Callable[
 @dataclass(frozen=True)
 class TargetOps:
     """How a target lowers tile operations: `tl.*` name -> function. `async_copy` may decline a loop by
-    None.
+    None. `frugal`: with as little shared memory as possible.
     """
 
     calls: Mapping[str, LowerOp]
     async_copy: Callable[[ParallelLoop, Block], Any | None] | None = None
+    frugal: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class _Lowering:
     ) -> None:
         analyzer = sym.Analyzer()
         thread = _linear_thread(func.body)
-        self.block = Block(target, threads, thread, layouts, analyzer)
+        self.block = Block(target, threads, thread, layouts, analyzer, frugal=ops.frugal)
         self._ops = ops
         self._private = _thread_dependent(func.body)
         self.block_level: set[int] = set()

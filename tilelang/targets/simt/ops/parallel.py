@@ -31,7 +31,17 @@ from tilelang.passes.flatten import UNROLL
 from tilelang.passes.guard_bounds import conjunction
 from tilelang.passes.loop_layouts import contiguous_registers, inner_loops, owned_registers
 from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory, parallel_loop
-from tilelang.passes.walk import FRAGMENT, calls, constant, index, map_operands, remake, variables, walk
+from tilelang.passes.walk import (
+    FRAGMENT,
+    calls,
+    constant,
+    index,
+    map_operands,
+    remake,
+    uses,
+    variables,
+    walk,
+)
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
 from tilelang.targets.simt.ops.copy import parallel
 from tilelang.targets.simt.ops.registers import Radix, fit_digits
@@ -116,6 +126,7 @@ class ParallelLowering:
             v.__chandle__(): block.simplify(i)
             for v, i in zip(loop.vars, self.layout.indices(block.thread, self.position), strict=True)
         }
+        self._in_lane: set[int] = set()  # scalars that each lane binds for itself
         self._loaded: dict[
             Any, ir.Var
         ] = {}  # wide loads of the current statement, so that none is done twice
@@ -155,6 +166,8 @@ class ParallelLowering:
         if access is None or not in_memory(access.buffer):
             return None
         if self.widths.access(self.loop, access) < self.lanes:
+            return None
+        if any(uses(i, self._in_lane) for i in access.indices):
             return None
         return [self.block.simplify(self.expression(i, None)) for i in access.indices]
 
@@ -326,9 +339,7 @@ class ParallelLowering:
     def _vector(self, stmt: Any) -> Any:
         if isinstance(stmt, X.SeqStmt):
             return seq([self._vector(s) for s in stmt.seq])
-        uniform = isinstance(stmt, X.IfThenElse) and self.widths.uniform(
-            stmt.condition, self.inner, self.lanes
-        )
+        uniform = isinstance(stmt, X.IfThenElse) and self._uniform(stmt.condition)
         if isinstance(stmt, X.IfThenElse) and uniform:
             condition = self.block.simplify(self.expression(stmt.condition, None))
             if constant(condition) == 1:
@@ -407,10 +418,16 @@ class ParallelLowering:
         in_lane: list[Callable[[Any], Any]] = []
         self._loaded = {}
         for condition, stmt in _guarded_statements(body, None):
-            uniform = condition is None or self.widths.uniform(condition, self.inner, self.lanes)
+            uniform = condition is None or self._uniform(condition)
             if isinstance(stmt, X.Bind):
                 value = self._hoist(stmt.value, before, False)
-                in_lane.append(partial(self._bind_lane, stmt, value))
+                if uses(stmt.value, {self.inner.__chandle__()} | self._in_lane) or _reads_registers(
+                    stmt.value
+                ):
+                    self._in_lane.add(stmt.var.__chandle__())
+                    in_lane.append(partial(self._bind_lane, stmt, value))
+                else:  # once for the group, where wide loads can use it
+                    before.append(self._bind_lane(stmt, value, None))
                 continue
             value = self._hoist(stmt.value, before, False, condition) if uniform else stmt.value
             target = self._wide_target(stmt) if uniform else None
@@ -426,6 +443,12 @@ class ParallelLowering:
             after.append(self._guarded_lane(condition, lambda _, wide=wide: self._once(wide), None))
         lanes = self._each_lane(lambda lane: seq([make(lane) for make in in_lane]), self.loop.span)
         return seq([*before, lanes, *after])
+
+    def _uniform(self, condition: Any) -> bool:
+        """Whether a condition has one value for all lanes of a group."""
+        if uses(condition, self._in_lane):
+            return False
+        return self.widths.uniform(condition, self.inner, self.lanes)
 
     def _bind_lane(self, stmt: X.Bind, value: Any, lane: Any) -> Any:
         return X.Bind(stmt.var, self.expression(value, lane), stmt.span)
@@ -462,7 +485,7 @@ class ParallelLowering:
         load, condition = guarded_load(store.value)
         if load is None or str(load.source.dtype) != str(store.buffer.dtype):
             return None
-        if condition is not None and not self.widths.uniform(condition, self.inner, self.lanes):
+        if condition is not None and not self._uniform(condition):
             return None
         target, source = self._wide_side(store, store.buffer), self._wide_side(load, load.source)
         if target is None or source is None:
@@ -522,7 +545,7 @@ class ParallelLowering:
         access = self.access.get(load.__chandle__())
         if access is None or not in_memory(load.source):
             return None
-        if condition is not None and not self.widths.uniform(condition, self.inner, self.lanes):
+        if condition is not None and not self._uniform(condition):
             return None
         indices = self._wide_indices(access)
         if indices is None:
@@ -565,17 +588,23 @@ def first_replica(layout: Fragment, block: Block) -> Any | None:
 
 
 def guarded_load(expr: Any) -> tuple[Any, Any]:
-    """(load, condition) of a load that stands alone, or of `if_then_else(condition, load, 0)`; (None, None)
-    else.
+    """(load, condition) of a load that stands alone, or of `if_then_else(condition, load, 0)`, also nested;
+    (None, None) else.
     """
     if isinstance(expr, ir.TensorLoad):
         return expr, None
     if is_choice(expr):
         condition, yes, no = expr.args
         zero = isinstance(no, X.IntImm | X.FloatImm) and no.value == 0
-        if isinstance(yes, ir.TensorLoad) and zero:
-            return yes, condition
+        load, inner = guarded_load(yes) if zero else (None, None)
+        if load is not None:
+            return load, condition if inner is None else X.And(condition, inner)
     return None, None
+
+
+def _reads_registers(expr: Any) -> bool:
+    """Whether `expr` reads what the loop may change between two of its statements."""
+    return any(X.is_buffer_var(v) and not in_memory(v) for v in variables(expr))
 
 
 def _binds(body: Any) -> bool:
