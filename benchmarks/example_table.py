@@ -456,6 +456,103 @@ def chunked_retention(m: ModuleType, device: str) -> Work:
     return Work((q, k, v, decay), peer, "sdpa, same shape", moved=4 * size_of(q))
 
 
+def paged_decoding(m: ModuleType, device: str) -> Work:
+    b, s, h, h_kv, d = 32, 8192, 32, 8, 128
+    given = m.inputs([s] * b, h, h_kv, d, device=device)
+    q = given[0][:, :, None]
+    k, v = (randn(b, h_kv, s, d, device=device) for _ in range(2))
+    peer = lambda: sdpa(q, k, v, causal=False)  # noqa: E731
+    return Work(given, peer, "sdpa, not paged", moved=size_of(k, v), compiled_from=(h, h_kv, d))
+
+
+def mla_decode_split(m: ModuleType, device: str) -> Work:
+    b, h, latent, rope, s = 32, 128, 512, 64, 4096
+    given, scale = m.inputs([s] * b, h, latent, rope, device=device), (128 + rope) ** -0.5
+    cache = randn(b, 1, s, latent + rope, dtype=BF16, device=device)
+    q = randn(b, h, 1, latent + rope, dtype=BF16, device=device)
+    values = cache[..., :latent]
+    peer = lambda: torch.softmax(q @ cache.mT * scale, -1) @ values  # noqa: E731
+    flops, read = 2 * b * h * s * (2 * latent + rope), size_of(given[2], given[3])
+    return Work(given, peer, "cuBLAS, softmax", flops, read, compiled_from=(*given, scale))
+
+
+def native_sparse_attention(m: ModuleType, device: str) -> Work:
+    s, h, h_kv, d, choices, block = 8192, 64, 4, 128, 16, 64
+    q = randn(1, s, h, d, device=device)
+    k, v = (randn(1, s, h_kv, d, device=device) for _ in range(2))
+    chosen = m.choose(1, s, h_kv, choices, block, device)
+    first = [x.transpose(1, 2) for x in (q, k, v)]
+    peer = lambda: sdpa(*first)  # noqa: E731
+    return Work((q, k, v, chosen), peer, "sdpa, dense", 4 * s * h * choices * block * d)
+
+
+def indexer_scores(m: ModuleType, device: str) -> Work:
+    s, h, d = 8192, 32, 128
+    given = m.inputs(s, h, d, device)
+    q, k = (randn(n, d, dtype=BF16, device=device) for n in (s * h, s))
+    peer = lambda: q @ k.T  # noqa: E731
+    return Work(given, peer, "cuBLAS, product only", s * s * h * d, peak="fp8")
+
+
+def sparse_mla(m: ModuleType, device: str) -> Work:
+    tokens, cached, h, latent, rope, chosen = 1024, 8192, 128, 512, 64, 2048
+    q = randn(tokens, h, latent + rope, dtype=BF16, device=device)
+    cache = randn(cached, latent + rope, dtype=BF16, device=device)
+    rows = ints(0, cached, tokens, chosen, device=device)
+    keys, values = cache[:chosen], cache[:chosen, :latent]
+    peer = lambda: torch.softmax(q @ keys.T, -1) @ values  # noqa: E731
+    flops = 2 * tokens * chosen * h * (2 * latent + rope)
+    return Work(
+        (q, cache, rows), peer, "cuBLAS, nothing gathered", flops, compiled_from=(h, latent, rope, chosen)
+    )
+
+
+def linear_attention(m: ModuleType, device: str) -> Work:
+    b, s, h, d = 8, 8192, 16, 128
+    q, k, v = (randn(b, s, h, d, dtype=BF16, device=device) for _ in range(3))
+    state = torch.zeros(b, h, d, d, device=device)
+    norm = torch.zeros(b, h, d, device=device)
+    return Work((q, k, v, state, norm), lambda: m.ref_program(q, k, v), "torch, f32", moved=4 * size_of(q))
+
+
+def chunk_state(m: ModuleType, device: str) -> Work:
+    b, s, h, d, n, chunk = 8, 4096, 80, 64, 128, 256
+    given = m.inputs(b, s, h, d, 1, n, chunk, device)
+    return Work(given, lambda: m.ref_program(*given), "torch, f32", 2 * b * s * h * d * n)
+
+
+def chunk_scan(m: ModuleType, device: str) -> Work:
+    b, s, h, d, n, chunk = 8, 4096, 80, 64, 128, 256
+    sizes = (b, s, chunk, 1, h, d, n)
+    given = m.inputs(*sizes, device)
+    part = [t[:1] for t in given[:-1]]  # the reference keeps the decay of all pairs
+    peer = lambda: [m.ref_program(*part, given[-1]) for _ in range(b)]  # noqa: E731
+    flops = 2 * b * s * h * d * (chunk / 2 + n)
+    return Work(given, peer, "torch, f32", flops, compiled_from=sizes)
+
+
+def delta_rule(kernel: str) -> Callable[[ModuleType, str], Work]:
+    """One of the kernels of the gated delta rule; peers are gemms as large as its own."""
+
+    def work(m: ModuleType, device: str) -> Work:
+        b, s, h, d, chunk = 8, 4096, 16, 128, m.CHUNK
+        q, k, v = (randn(b, s, h, d, dtype=BF16, device=device) for _ in range(3))
+        beta, sums = (randn(b, s, h, dtype=F32, device=device) for _ in range(2))
+        states = randn(b, s // chunk, h, d, d, dtype=BF16, device=device)
+        inputs = {
+            "wy_representation": (k, v, beta, sums),
+            "chunk_states": (k, q, v, sums),
+            "chunk_outputs": (q, k, v, states, sums),
+        }
+        rows = q.reshape(-1, chunk, d)
+        before = states.reshape(-1, d, d)
+        peer = lambda: (rows @ rows.mT) @ (rows @ before)  # noqa: E731
+        moved = size_of(*inputs[kernel]) + size_of(v)
+        return Work(inputs[kernel], peer, "cuBLAS, three gemms", moved=moved)
+
+    return work
+
+
 ENTRIES = (
     Entry("quickstart", "matmul_relu", "4096^3 f16", quickstart),
     Entry("gemm", "gemm", "4096^3 f16", gemm),
@@ -585,5 +682,28 @@ ENTRIES = (
     ),
     Entry("attention.flash_decoding", "flash_decoding", "32x8192, 32/8x128 f16", flash_decoding),
     Entry("attention.mla_decode", "mla_decode", "32x4096, 128x(512+64) f16", mla_decode),
+    Entry("attention.paged_decoding", "paged_decoding", "32x8192, 32/8x128 f16", paged_decoding, meta=False),
+    Entry(
+        "attention.mla_decode_split",
+        "mla_decode_split",
+        "32x4096, 128x(512+64) bf16",
+        mla_decode_split,
+        meta=False,
+    ),
+    Entry(
+        "attention.native_sparse_attention",
+        "native_sparse_attention",
+        "8192, 64/4x128, 16 blocks, f16",
+        native_sparse_attention,
+    ),
+    Entry("attention.lightning_indexer", "indexer_scores", "8192, 32x128 e4m3", indexer_scores),
+    Entry("attention.sparse_mla", "sparse_mla", "1024, 128x(512+64), 2048 bf16", sparse_mla),
+    Entry("linear_attention.linear_attention", "linear_attention", "8x8192, 16x128 bf16", linear_attention),
+    Entry("linear_attention.mamba2_chunk_state", "chunk_state", "8x4096, 80x64, 128 f16", chunk_state),
+    Entry("linear_attention.mamba2_chunk_scan", "chunk_scan", "8x4096, 80x64, 128 f16", chunk_scan),
+    *(
+        Entry("linear_attention.gated_delta_rule", name, "8x4096, 16x128 bf16", delta_rule(name))
+        for name in ("wy_representation", "chunk_states", "chunk_outputs")
+    ),
     Entry("linear_attention.chunked_retention", "retention", "8x4096, 16x128 f16", chunked_retention),
 )
