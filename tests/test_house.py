@@ -52,6 +52,8 @@ ALLOWED: Mapping[str, set[str]] = {
     "autotuner": _TOP,
     "profiler": _TOP,
     "utils": _TOP,
+    "carver": {"arch", "carver"},
+    "tools": {*_TOP, "tools", "carver"},
     "cli": {*_TOP, "cli"},
 }
 

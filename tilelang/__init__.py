@@ -13,7 +13,18 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilelang import autotuner, language, layout, math, profiler, testing, utils
+    from tilelang import (
+        autotuner,
+        carver,
+        env,
+        language,
+        layout,
+        math,
+        profiler,
+        testing,
+        tools,
+        utils,
+    )
     from tilelang.autotuner import autotune
     from tilelang.jit import (
         JITKernel,
@@ -47,10 +58,12 @@ __all__ = [
     "TensorSupplyType",
     "autotune",
     "autotuner",
+    "carver",
     "cdiv",
     "compile",
     "disable_cache",
     "enable_cache",
+    "env",
     "is_cache_enabled",
     "jit",
     "language",
@@ -66,6 +79,7 @@ __all__ = [
     "register_hip_postproc",
     "set_log_level",
     "testing",
+    "tools",
     "utils",
 ]
 
@@ -89,7 +103,18 @@ _HOME = {
     "register_cuda_postproc": "tilelang.jit",
     "register_hip_postproc": "tilelang.jit",
 }
-_SUBMODULES = ("autotuner", "language", "layout", "math", "profiler", "testing", "utils")
+_SUBMODULES = (
+    "autotuner",
+    "carver",
+    "env",
+    "language",
+    "layout",
+    "math",
+    "profiler",
+    "testing",
+    "tools",
+    "utils",
+)
 
 
 def __getattr__(name: str) -> Any:
