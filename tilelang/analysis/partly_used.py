@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.analysis import block_write_race, output_not_written
 from tilelang.analysis.coverage import ranges_text
 from tilelang.analysis.dimension_names import DimensionNames
 from tilelang.analysis.global_places import GlobalPlace
-from tilelang.analysis.output_not_written import check as outputs_left_out
 from tilelang.analysis.subject import Subject
 from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
 from tilelang.analysis.tile_axes import products
@@ -45,10 +45,16 @@ def check(subject: Subject) -> Iterator[Problem]:
     if not doubtful:
         return
     doubtful = [use for use in doubtful if use.buffer not in uses.unknown]
-    if any(use.buffer.role == "output" for use in doubtful) and any(True for _ in outputs_left_out(subject)):
-        doubtful = [use for use in doubtful if use.buffer.role != "output"]
+    if any(use.writes for use in doubtful) and next(_told(subject), None) is not None:
+        doubtful = [use for use in doubtful if not use.writes]
     found = (_left_out(uses, use) or _diagonal(uses, use) for use in doubtful)
     yield from unique_places(p for p in found if p is not None)
+
+
+def _told(subject: Subject) -> Iterator[Problem]:
+    """What other rules say of writes that do not go everywhere."""
+    yield from output_not_written.check(subject)
+    yield from block_write_race.check(subject)
 
 
 def unique_places(problems: Iterable[Problem]) -> Iterator[Problem]:
