@@ -24,6 +24,8 @@ TARGET = "cuda:sm_90"
 # such a mutant cannot be lowered for an author, so it is wrong; it is counted apart.
 BY_LANGUAGE: Mapping[str, str] = {
     "copy-shape": "the two sides of a copy name different extents: one of them is not what is copied",
+    "gemm-shape": "the operands of a product agree in M, N and K",
+    "reduce-shape": "the result of a reduction has the source's shape without the reduced dimension",
     "reduce-scope": "a reduction takes shared tiles and fragments, or private arrays alone",
     "local-parallel-index": "a private array must not be indexed by a variable of T.Parallel",
     "thread-count": "products are made by whole warps",

@@ -20,8 +20,9 @@ from tilelang.ops.registry import TILE_OPS
 
 from tvm import ir  # isort: skip
 
-Dependence = frozenset[object]  # block variables, and UNKNOWN
+Dependence = frozenset[object]  # block variables, UNKNOWN and PRODUCT
 UNKNOWN = "unknown"
+PRODUCT = "product"  # values that a T.gemm made
 _NOTHING: Dependence = frozenset()
 _FOLLOWED = frozenset({"copy", "fill", "gemm", "reduce", "scan", "transpose", "im2col"})
 _MOST_ROUNDS = 8
@@ -123,6 +124,8 @@ class _Follower:
             self._forget(touched)
             return
         values = self._all(o.value for n, o in record.operands.items() if n in ("value", "clear_accum"))
+        if record.op == "gemm":
+            values |= {PRODUCT}
         for access in accesses:
             if access.mode != "write":
                 values |= self._tiles.get(access.region.buffer.storage, _NOTHING)

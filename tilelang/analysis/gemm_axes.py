@@ -11,21 +11,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilelang.analysis import partly_used
 from tilelang.analysis.dimension_names import DimensionNames
 from tilelang.analysis.subject import Subject, soften
-from tilelang.analysis.tile_axes import Axis, Origin, Product, pairs, products
+from tilelang.analysis.tile_axes import Axis, Origin, Product, pairs, tile_axes
 from tilelang.diagnostics.problem import Problem, Related
-from tilelang.diagnostics.rules.shape import GEMM_AXES
+from tilelang.diagnostics.rules.shape import GEMM_AXES, GEMM_AXES_STILL
+from tilelang.ir.tile_program import Loop
 from tilelang.ir.values import Buffer, as_int, show
 from tilelang.ops.gemm import fits, fitting_transposes, transpose_fixes, transpose_options
 from tilelang.ops.operands import regions
+
+from tvm import ir  # isort: skip
 
 _Options = tuple[bool, bool]
 
 
 def check(subject: Subject) -> Iterator[Problem]:
     """The first such product: its wrong result goes on into others. Silent where an origin is not known."""
-    for product in subject.shared(products):
+    if not any(record.op == "gemm" for record in subject.records):
+        return
+    for product in subject.shared(tile_axes).products:
         options = transpose_options(product.record)
         if options is None or not _apart(subject, product, options):
             continue
@@ -38,6 +44,10 @@ def check(subject: Subject) -> Iterator[Problem]:
             # What goes along a loop together is the better evidence.
             best = next((c for c in cures if all(_moves(*axes) for axes in _summed(product, c))), cures[0])
             yield soften(_problem(subject, product, options, best), product.record.context)
+            return
+        var = _moves_alone(subject, product, options)
+        if var is not None and next(partly_used.check(subject), None) is None:
+            yield soften(_one_moves(subject, product, options, var), product.record.context)
             return
 
 
@@ -83,6 +93,60 @@ def _dims(x: Origin, y: Origin) -> tuple[Buffer, int, Buffer, int]:
     return x.buffer, x.dim, y.buffer, y.dim
 
 
+def _moves_alone(subject: Subject, product: Product, options: _Options) -> ir.Var | None:
+    """A loop that sums up, along which one factor goes through a dimension and the other stands still."""
+    names = subject.shared(DimensionNames)
+    for loop in product.record.context.loops:
+        if loop.kind not in ("serial", "Pipelined", "unroll") or _made_anew(subject, product, loop):
+            continue
+        for var in loop.vars:
+            if all(_alone(names, one, other, var) for one, other in _summed(product, options)):
+                return var
+    return None
+
+
+def _alone(names: DimensionNames, one: Axis, other: Axis, var: ir.Var) -> bool:
+    """Whether `var` moves all origins of one axis and none of the other, in dimensions of one name."""
+    if not one or not other or not any(names.same(*_dims(x, y)) for x, y in pairs(one, other)):
+        return False
+    moved = [[var in o.start.terms for o in axis if o.start is not None] for axis in (one, other)]
+    if len(moved[0]) != len(one) or len(moved[1]) != len(other):
+        return False
+    return (all(moved[0]) and not any(moved[1])) or (all(moved[1]) and not any(moved[0]))
+
+
+def _made_anew(subject: Subject, product: Product, loop: Loop) -> bool:
+    """Whether the sum begins again inside a loop, or may."""
+    record = product.record
+    result, clear = record.region("C"), record.value("clear_accum", False)
+    if result is None or as_int(clear) == 1:
+        return True
+    storage = result.buffer.storage
+    for other in subject.records:
+        if other is not record and loop in other.context.loops:
+            for access in subject.accesses(other):
+                if access.mode != "read" and access.region.buffer.storage is storage:
+                    return True
+    return any(
+        a.mode == "write" and a.buffer.storage is storage and loop in a.context.loops
+        for a in subject.program.accesses
+    )
+
+
+def _one_moves(subject: Subject, product: Product, options: _Options, var: ir.Var) -> Problem:
+    one, other = next(_summed(product, options))
+    a, b = next(p for p in pairs(one, other))
+    still = b if a.start is not None and var in a.start.terms else a
+    return GEMM_AXES_STILL.at(
+        product.record.span,
+        related=tuple(Related(o.buffer.name_span, f"{o.buffer.name} is declared here") for o in (a, b)),
+        left=origin_text(subject, a),
+        right=origin_text(subject, b),
+        still=still.buffer.name,
+        var=var.name,
+    )
+
+
 def _problem(subject: Subject, product: Product, options: _Options, cure: _Options) -> Problem:
     record = product.record
     text, fixes = transpose_fixes(record, options, cure)
@@ -92,15 +156,15 @@ def _problem(subject: Subject, product: Product, options: _Options, cure: _Optio
         record.span,
         fixes=fixes,
         related=tuple(Related(o.buffer.name_span, f"{o.buffer.name} is declared here") for o in (a, b)),
-        left=_text(subject, a),
-        right=_text(subject, b),
+        left=origin_text(subject, a),
+        right=origin_text(subject, b),
         option=text,
-        left_cure=_text(subject, x),
-        right_cure=_text(subject, y),
+        left_cure=origin_text(subject, x),
+        right_cure=origin_text(subject, y),
     )
 
 
-def _text(subject: Subject, origin: Origin) -> str:
+def origin_text(subject: Subject, origin: Origin) -> str:
     """`dimension 1 (K) of A from k*32 on`."""
     name = subject.shared(DimensionNames).text(origin.buffer, origin.dim)
     first = subject.prover.simplify(origin.first)

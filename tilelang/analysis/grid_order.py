@@ -1,15 +1,16 @@
-"""grid-order: two block variables of which each walks the dimension that the grid counts for the other."""
+"""grid-order: two variables of which each walks the dimension that is counted for the other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import permutations
+from typing import Any
 
 from tilelang.analysis.global_places import GlobalPlace, global_places
 from tilelang.analysis.kernel_facts import size_text
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Fix, Problem, Related
-from tilelang.diagnostics.rules.bounds import GRID_ORDER
+from tilelang.diagnostics.rules.bounds import GRID_ORDER, LOOP_ORDER
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Launch
 from tilelang.ir.values import Unknown, Value, show
@@ -24,25 +25,29 @@ def check(subject: Subject) -> Iterator[Problem]:
     launch = subject.launch
     if launch is None or any(isinstance(e, Unknown) for e in launch.grid):
         return
-    walks = dict(zip(launch.block_vars, launch.grid, strict=False))
+    symbols = {s.var for s in subject.program.symbols}
+    blocks = dict(zip(launch.block_vars, launch.grid, strict=False))
+    walks = {v: e for v, (_, e) in subject.ranges.items() if free_vars(e) & symbols}
     for place in subject.shared(global_places):
         dims = {v: d for d, s in enumerate(place.starts) for v in free_vars(s) if v in walks}
         for first, second in permutations(dims, 2):
-            if dims[first] < dims[second] and _swapped(subject, place, walks, dims, first, second):
+            if dims[first] < dims[second] and _swapped(place, symbols, walks, dims, first, second):
+                if first not in blocks or second not in blocks:
+                    yield soften(_in_index(subject, place, walks, dims, first, second), place.context)
+                    return
                 yield soften(_problem(subject, launch, place, walks, dims, first, second), place.context)
                 return
 
 
 def _swapped(
-    subject: Subject,
     place: GlobalPlace,
+    symbols: set[ir.Var],
     walks: dict[ir.Var, Value],
     dims: dict[ir.Var, int],
     first: ir.Var,
     second: ir.Var,
 ) -> bool:
     """Whether the extents of the two would fit the other one's dimension, and do not fit their own."""
-    symbols = {s.var for s in subject.program.symbols}
     sizes = [place.buffer.shape[dims[v]] for v in (first, second)]
     own = [free_vars(walks[v]) & symbols for v in (first, second)]
     theirs = [free_vars(s) & symbols for s in sizes]
@@ -50,6 +55,42 @@ def _swapped(
         crossed = own[0] <= theirs[1] and own[1] <= theirs[0]
         return crossed and not own[0] & theirs[0] and not own[1] & theirs[1]
     return False
+
+
+def _in_index(
+    subject: Subject,
+    place: GlobalPlace,
+    walks: dict[ir.Var, Value],
+    dims: dict[ir.Var, int],
+    first: ir.Var,
+    second: ir.Var,
+) -> Problem:
+    """Where one of the two belongs to a loop: the grid is not to blame."""
+    return LOOP_ORDER.at(
+        place.spans[dims[first]],
+        related=declared(place.buffer),
+        **_words(place, walks, dims, first, second),
+    )
+
+
+def _words(
+    place: GlobalPlace,
+    walks: dict[ir.Var, Value],
+    dims: dict[ir.Var, int],
+    first: ir.Var,
+    second: ir.Var,
+) -> dict[str, Any]:
+    return {
+        "buffer": place.buffer.name,
+        "first": first.name,
+        "first_extent": size_text(walks[first]),
+        "first_dim": dims[first],
+        "first_size": show(place.buffer.shape[dims[first]]),
+        "second": second.name,
+        "second_extent": size_text(walks[second]),
+        "second_dim": dims[second],
+        "second_size": show(place.buffer.shape[dims[second]]),
+    }
 
 
 def _problem(
@@ -68,13 +109,5 @@ def _problem(
         place.spans[dims[first]],
         fixes=() if edits is None else (Fix(title, edits),),
         related=(Related(launch.span, "the grid"), *declared(place.buffer)),
-        buffer=place.buffer.name,
-        first=first.name,
-        first_extent=size_text(walks[first]),
-        first_dim=dims[first],
-        first_size=show(place.buffer.shape[dims[first]]),
-        second=second.name,
-        second_extent=size_text(walks[second]),
-        second_dim=dims[second],
-        second_size=show(place.buffer.shape[dims[second]]),
+        **_words(place, walks, dims, first, second),
     )

@@ -23,9 +23,9 @@ from tilelang.analysis.dimension_names import DimensionNames
 from tilelang.analysis.global_places import GlobalPlace
 from tilelang.analysis.subject import Subject
 from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
-from tilelang.analysis.tile_axes import products
+from tilelang.analysis.tile_axes import tile_axes
 from tilelang.diagnostics.problem import Problem, Related
-from tilelang.diagnostics.rules.bounds import DIAGONAL_USED, PARTLY_COUNTED, PARTLY_USED
+from tilelang.diagnostics.rules.bounds import DIAGONAL_USED, ONE_BLOCK_OF_MANY, PARTLY_COUNTED, PARTLY_USED
 from tilelang.diagnostics.span import Span
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import For, walk
@@ -83,6 +83,9 @@ def _left_out(uses: TensorUses, use: TensorUse) -> Problem | None:
         counting = _stops_short(uses, use, dim, missing)
         if counting is not None:
             return _counted(uses, use, dim, missing, *counting)
+        only = _one_block(uses, use, dim)
+        if only is not None:
+            return _always_first(uses, use, dim, missing, only)
     return None
 
 
@@ -108,7 +111,13 @@ def _used_whole(uses: TensorUses, use: TensorUse, dim: int) -> tuple[TensorUse, 
 
 def _in_product(subject: Subject, use: TensorUse, dim: int) -> bool:
     """Whether a dimension becomes an axis of a factor of a product."""
-    axes = (axis for p in subject.shared(products) for pair in p.factors for side in pair for axis in side)
+    axes = (
+        axis
+        for p in subject.shared(tile_axes).products
+        for pair in p.factors
+        for side in pair
+        for axis in side
+    )
     return any(o.buffer is use.buffer and o.dim == dim for axis in axes for o in axis or ())
 
 
@@ -130,6 +139,28 @@ def _stops_short(
             if at is not None and name in _words(span_text(at, subject.text)):
                 return var, at
     return None
+
+
+def _one_block(uses: TensorUses, use: TensorUse, dim: int) -> ir.Var | None:
+    """A block variable that walks a dimension of open size, in a grid that has one block along it."""
+    launch = uses.subject.launch
+    if launch is None or as_int(use.buffer.shape[dim]) is not None:
+        return None
+    single = [v for v, e in zip(launch.block_vars, launch.grid, strict=False) if as_int(e) == 1]
+    return next((v for v in single if all(v in free_vars(p.starts[dim]) for p in use.places)), None)
+
+
+def _always_first(
+    uses: TensorUses, use: TensorUse, dim: int, missing: np.ndarray, var: ir.Var
+) -> Problem | None:
+    launch = uses.subject.launch
+    assert launch is not None
+    return ONE_BLOCK_OF_MANY.at(
+        launch.span,
+        related=(Related(use.places[0].span, f"{use.places[0].text} is used here"), *declared(use.buffer)),
+        var=var.name,
+        **_words_of(uses, use, dim, missing),
+    )
 
 
 def _counted_by(subject: Subject) -> dict[ir.Var, Span]:
@@ -230,6 +261,7 @@ def _alike(uses: TensorUses, use: TensorUse, other: TensorUse) -> bool:
     for dim, sizes in enumerate(zip(use.buffer.shape, other.buffer.shape, strict=True)):
         number = as_int(sizes[0])
         equal = number is not None and number == as_int(sizes[1])
-        if names.same(use.buffer, dim, other.buffer, dim) is not True and not equal:
+        same = names.same(use.buffer, dim, other.buffer, dim)
+        if same is False or (same is None and not equal):
             return False
     return True

@@ -107,6 +107,30 @@ class TensorUses:
                 return False
         return True
 
+    def steps_outside(self, place: GlobalPlace, dim: int) -> Iterator[tuple[ir.Var, int, int]]:
+        """Each variable that goes up a dimension, how many of its values begin behind the end, of how many.
+
+        All others are at their first values. Nothing where that depends on sizes that may be related.
+        """
+        extent = place.buffer.shape[dim]
+        form, size = self._form(place)[dim], self.number(extent)
+        if form is None or not form.terms or size is None:
+            return
+        ranges = {v: self._range(v) for v in form.terms}
+        if any(low is None or count is None for low, count in ranges.values()):
+            return
+        start = form.constant + sum(c * (ranges[v][0] or 0) for v, c in form.terms.items())
+        for var, step in form.terms.items():
+            count = ranges[var][1] or 0
+            last = start + step * (count - 1)
+            if step <= 0 or count < 2:
+                continue
+            if last < size:
+                yield var, 0, count
+            elif symbols_behind(self.subject, place.context, [place.starts[dim]]) <= free_vars(extent):
+                inside = max(0, -(-(size - start) // step))
+                yield var, count - inside, count
+
     def _form(self, place: GlobalPlace) -> tuple[Affine | None, ...]:
         known = self._forms.get(place)
         if known is None:

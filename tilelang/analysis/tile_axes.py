@@ -15,8 +15,9 @@ from typing import Any
 from tilelang.analysis.affine import Affine, affine
 from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.subject import Subject
+from tilelang.diagnostics.span import Span
 from tilelang.ir.prove import free_vars, substitute
-from tilelang.ir.tile_program import Do, For, If, Launch, Node, OpRecord, Store, walk
+from tilelang.ir.tile_program import Context, Do, For, If, Launch, Node, OpRecord, Store
 from tilelang.ir.values import Buffer, Region, Unknown, Value, as_int
 from tilelang.ops.tile_op import RegionAccess
 
@@ -62,19 +63,31 @@ class Product:
     factors: list[tuple[tuple[Axis, Axis], tuple[Axis, Axis]]]
 
 
-def products(subject: Subject) -> list[Product]:
-    """All products of the kernel, in program order."""
-    if subject.launch is None or not any(r.op == "gemm" for r in subject.records):
-        return []
-    body = subject.launch.body
-    last = max(k for k, node in enumerate(body) if any(_is_product(n) for n in walk([node])))
+@dataclass(frozen=True, eq=False)
+class Written:
+    """One axis of what is written to a tensor: where it goes, and where it comes from."""
+
+    span: Span
+    context: Context
+    to: Origin
+    axis: Axis
+
+
+@dataclass(frozen=True, eq=False)
+class TileAxes:
+    """The products of a kernel and its writes to tensors, in program order."""
+
+    products: tuple[Product, ...] = ()
+    written: tuple[Written, ...] = ()
+
+
+def tile_axes(subject: Subject) -> TileAxes:
+    """Asked through `subject.shared(tile_axes)`; nothing is known of programs of several launches."""
+    if subject.launch is None:
+        return TileAxes()
     follower = _Follower(subject)
-    follower.nodes(body[: last + 1])  # what happens to their results afterwards is not asked for
-    return list(follower.products.values())
-
-
-def _is_product(node: Node) -> bool:
-    return isinstance(node, Do) and node.record.op == "gemm"
+    follower.nodes(subject.launch.body)
+    return TileAxes(tuple(follower.products.values()), tuple(follower.written.values()))
 
 
 class _Follower:
@@ -87,6 +100,7 @@ class _Follower:
         launch = subject.launch
         self._steps: set[ir.Var] = set(launch.block_vars if launch is not None else ())
         self.products: dict[OpRecord, Product] = {}
+        self.written: dict[tuple[object, int], Written] = {}  # by statement and dimension
 
     def nodes(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
@@ -130,7 +144,7 @@ class _Follower:
         accesses = {a.argument: a for a in self._subject.accesses(record)}
         match record.op:
             case "copy":
-                self._copy(accesses.get("src"), accesses.get("dst"))
+                self._copy(record, accesses.get("src"), accesses.get("dst"))
             case "gemm":
                 self._gemm(record, accesses)
             case "reduce":
@@ -143,11 +157,21 @@ class _Follower:
                     if access.mode != "read":
                         self._put(access, [None] * len(access.extents))
 
-    def _copy(self, src: RegionAccess | None, dst: RegionAccess | None) -> None:
+    def _copy(self, record: OpRecord, src: RegionAccess | None, dst: RegionAccess | None) -> None:
         if dst is None:
             return
         given = [None] * len(dst.extents) if src is None else _matched(src, self.of(src), dst)
         self._put(dst, given)
+        if dst.region.buffer.scope == "global" and dst.region.fits_rank:
+            for dim, axis in enumerate(given):
+                self._note(record, record.span_of("dst"), record.context, dst.region.buffer, dim,
+                           dst.region.starts[dim], axis)  # fmt: skip
+
+    def _note(
+        self, key: object, span: Span, context: Context, buffer: Buffer, dim: int, first: Value, axis: Axis
+    ) -> None:
+        if axis:
+            self.written[key, dim] = Written(span, context, Origin(buffer, dim, first, self._steps), axis)
 
     def _gemm(self, record: OpRecord, accesses: dict[str, RegionAccess]) -> None:
         a, b, c = (accesses.get(n) for n in ("A", "B", "C"))
@@ -179,7 +203,10 @@ class _Follower:
     def _store(self, node: Store) -> None:
         """Element by element: the axis that a loop variable indexes comes from where it indexes others."""
         buffer = node.buffer
-        if buffer.scope in ("global", "local.var") or buffer.view_of is not None or not buffer.known:
+        if buffer.scope == "global":
+            self._store_to_tensor(node)
+            return
+        if buffer.scope == "local.var" or buffer.view_of is not None or not buffer.known:
             self._forget(buffer)
             return
         loads = loads_of(node.value)
@@ -187,6 +214,17 @@ class _Follower:
         whole = all(isinstance(i, ir.Var) for i in node.indices) and len(set(node.indices)) == len(axes)
         before = self._axes.get(buffer)
         self._axes[buffer] = tuple(axes) if whole or before is None else _joined(before, tuple(axes))
+
+    def _store_to_tensor(self, node: Store) -> None:
+        loads = loads_of(node.value)
+        inside = {v for loop in node.context.loops if loop.kind == "Parallel" for v in loop.vars}
+        for dim, index in enumerate(node.indices):
+            moving = [v for v in free_vars(index) if v in inside]
+            if len(moving) == 1 and loads:
+                first = substitute(index, {moving[0]: 0})
+                self._note(
+                    node, node.span, node.context, node.buffer, dim, first, self._along(moving[0], loads)
+                )
 
     def _along(self, var: ir.Var, loads: Sequence[Any]) -> Axis:
         found: list[Origin] = []

@@ -28,6 +28,7 @@ from tilelang.frontend.run import Run, Signature, StopInterpreting, without_slot
 from tilelang.frontend.scalars import named_type
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.tensors import native_tensor
+from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Param, Symbol, TileProgram
 from tilelang.ir.values import Buffer, Unknown, as_int
 from tilelang.language.externs import ptr
@@ -300,7 +301,17 @@ def _check_consts(run: Run, stopped: bool) -> None:
             fixes = _without_const(run, symbol)
             run.report(CONST_UNUSED, symbol.span, fixes=fixes, tags=("unnecessary",), name=symbol.name)
         else:
-            run.report(CONST_UNBOUND, symbol.span, name=symbol.name)
+            run.report(CONST_UNBOUND, symbol.span, related=_used_in(run, symbol), name=symbol.name)
+
+
+def _used_in(run: Run, symbol: Symbol) -> tuple[Related, ...]:
+    """Arguments of whose shape the size is a part: `M + 1` does not say what M is."""
+    buffers = [p.buffer for p in run.signature.parameters.values() if p.buffer is not None]
+    return tuple(
+        Related(b.span, f"a size of {b.name} is computed from {symbol.name}")
+        for b in buffers
+        if any(symbol.var in free_vars(n) for n in (*b.shape, *(b.strides or ())))
+    )
 
 
 def _without_const(run: Run, symbol: Symbol) -> tuple[Fix, ...]:

@@ -59,10 +59,31 @@ PARTLY_COUNTED = replace(
     message="{var} stops short of dimension {dim} ({name}) of {buffer}, which is named here: no block {does} "
     "{missing}{when}",
 )
+ONE_BLOCK_OF_MANY = replace(
+    PARTLY_USED,
+    message="{var} is always 0, since the grid has one block along it, but it walks dimension {dim} ({name}) "
+    "of {buffer}: no block {does} {missing}{when}",
+)
 DIAGONAL_USED = replace(
     PARTLY_USED,
     message="{var} indexes dimensions {dim} and {second} of {buffer} together, so that no block {does} what "
     "lies off the diagonal, while {other} of the same dimensions is used whole",
+)
+
+SAME_IN_ALL_BLOCKS = Rule(
+    "same-in-all-blocks",
+    "bounds",
+    Severity.WARNING,
+    "Blocks compute one product several times and write it to several places.",
+    "{var} chooses where {buffer} is written, but nothing that is computed depends on it: all blocks along "
+    "{var} make the same product",
+)
+MISPLACED_RESULT = Rule(
+    "misplaced-result",
+    "bounds",
+    Severity.WARNING,
+    "Elements of one dimension are written to another block of that dimension.",
+    "{to} takes what comes from {source}",
 )
 
 GRID_ORDER = Rule(
@@ -73,4 +94,18 @@ GRID_ORDER = Rule(
     "{first} counts {first_extent} blocks but walks dimension {first_dim} of {buffer} ({first_size}), and "
     "{second} counts {second_extent} but walks dimension {second_dim} ({second_size}): swap the two in the "
     "grid or in the index",
+)
+LOOP_ORDER = replace(
+    GRID_ORDER,
+    message="{first} counts {first_extent} but walks dimension {first_dim} of {buffer} ({first_size}), and "
+    "{second} counts {second_extent} but walks dimension {second_dim} ({second_size}): swap the two in the "
+    "index, or the sizes of {buffer}",
+)
+MOSTLY_OUTSIDE = Rule(
+    "mostly-outside",
+    "bounds",
+    Severity.WARNING,
+    "Much of what a loop or grid reads lies outside the tensor.",
+    "of {count} steps of {var}, {outside} read nothing but zeros outside dimension {dim} of {buffer}, which "
+    "has {size} elements{when}; {var} stays inside {other}",
 )

@@ -43,6 +43,12 @@ GEMM_AXES = Rule(
     "{left_cure} and {right_cure}",
 )
 
+GEMM_AXES_STILL = replace(
+    GEMM_AXES,
+    message="T.gemm sums over {left} and {right}: {var} goes along one of them, while the tile of {still} "
+    "stays where it is",
+)
+
 GEMM_RUNTIME_EXTENT = Rule(
     "gemm-runtime-extent",
     "shape",

@@ -1,0 +1,76 @@
+"""mostly-outside: half or more of the steps of a loop or grid read only what lies outside a tensor.
+
+Reads outside give zero, so that a frame around a matrix or the last tile of a grid needs no care. But where
+every second step finds nothing at all, while the same variable stays inside another tensor, the tensor is
+declared too small, or the index takes too large steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilelang.analysis.global_places import GlobalPlace
+from tilelang.analysis.subject import Subject, soften
+from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.bounds import MOSTLY_OUTSIDE
+from tilelang.ir.prove import free_vars
+from tilelang.ir.values import show
+from tilelang.ops.operands import declared
+
+from tvm import ir  # isort: skip
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """The first such dimension of each tensor that is only read."""
+    if subject.launch is None or not subject.program.complete:
+        return
+    uses = subject.shared(tensor_uses)
+    for use in uses.uses:
+        if not use.writes:
+            found = next(_outside(uses, use), None)
+            if found is not None:
+                yield found
+
+
+def _outside(uses: TensorUses, use: TensorUse) -> Iterator[Problem]:
+    for place in use.places:
+        if place.context.guards or any(loop in uses.subject.loops_with_jumps for loop in place.context.loops):
+            continue
+        for dim in range(len(place.starts)):
+            for var, outside, count in uses.steps_outside(place, dim):
+                if 2 * outside >= count:
+                    other = _inside(uses, use, var)
+                    if other is not None:
+                        yield soften(_problem(uses, place, dim, var, outside, count, other), place.context)
+
+
+def _inside(uses: TensorUses, use: TensorUse, var: ir.Var) -> TensorUse | None:
+    """Another tensor along which the variable never leaves."""
+    for other in uses.uses:
+        if other is use:
+            continue
+        for place in other.places:
+            for dim in range(len(place.starts)):
+                if any(v.same_as(var) and not outside for v, outside, _ in uses.steps_outside(place, dim)):
+                    return other
+    return None
+
+
+def _problem(
+    uses: TensorUses, place: GlobalPlace, dim: int, var: ir.Var, outside: int, count: int, other: TensorUse
+) -> Problem:
+    size = place.buffer.shape[dim]
+    given = ", ".join(f"{v.name} = {uses.sizes[v]}" for v in free_vars(size))
+    return MOSTLY_OUTSIDE.at(
+        place.spans[dim] if dim < len(place.spans) else place.span,
+        related=declared(place.buffer, other.buffer),
+        count=count,
+        var=var.name,
+        outside=outside,
+        dim=dim,
+        buffer=place.buffer.name,
+        size=show(size),
+        when=f" with {given}" if given else "",
+        other=other.buffer.name,
+    )
