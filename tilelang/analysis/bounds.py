@@ -123,7 +123,7 @@ def always_inside(subject: Subject, start: Value, extent: Value, size: Value) ->
     return low >= 0 and high + n <= d
 
 
-def _first(subject: Subject, start: Value) -> int | None:
+def first_value(subject: Subject, start: Value) -> int | None:
     """The start in the first iteration of everything, if that is a number."""
     form = affine(start)
     if form is None:
@@ -180,7 +180,7 @@ def _farthest(points: Iterations, start: Value, extent: Value, size: Value) -> i
 def _never_inside(subject: Subject, start: Value, size: Value, context: Context) -> bool:
     """Whether no iteration reaches the dimension. Conditions that are no numbers say nothing."""
     prover = subject.prover
-    low, limit = _first(subject, start), as_int(size)
+    low, limit = first_value(subject, start), as_int(size)
     first_inside = (limit is not None and low is not None and 0 <= low < limit) or (
         limit is None and low == 0
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tilelang.analysis.bounds import first_value
 from tilelang.analysis.contents import History, Touch, histories
 from tilelang.analysis.coverage import ranges_text, reached, span_of
 from tilelang.analysis.subject import Subject, soften
@@ -70,7 +71,7 @@ def _partly(subject: Subject, history: History) -> Iterator[Problem]:
             continue
         before = [w for w in writes if w is not read and w.may_precede(read)]
         for dim, size in enumerate(shape):
-            if size is None or not _matters(read, dim, len(shape)):
+            if size is None or not _matters(subject, read, dim, len(shape)):
                 continue
             missing = _missing(subject, read, before, dim, size)
             if missing is not None:
@@ -103,7 +104,7 @@ def _missing(subject: Subject, read: Touch, before: list[Touch], dim: int, size:
     return missing if missing.any() else None
 
 
-def _matters(read: Touch, dim: int, rank: int) -> bool:
+def _matters(subject: Subject, read: Touch, dim: int, rank: int) -> bool:
     """Whether all that is read there is used: rows of a product may be computed and never stored, and so may
     what a copy to a tensor takes beyond its end.
     """
@@ -117,16 +118,16 @@ def _matters(read: Touch, dim: int, rank: int) -> bool:
         inner = rank - 1 if (read.argument == "A") != bool(transposed) else rank - 2
         return dim == inner
     dst = record.region("dst")
-    return dst is None or dst.buffer.scope != "global" or _fits(read, dst.buffer)
+    return dst is None or dst.buffer.scope != "global" or _fits(subject, read, dst.buffer)
 
 
-def _fits(read: Touch, tensor: Buffer) -> bool:
-    """Whether a tensor is surely as large as what is copied to its beginning."""
+def _fits(subject: Subject, read: Touch, tensor: Buffer) -> bool:
+    """Whether a tensor surely has room for what is copied to it, in the first iteration of everything."""
     record = read.record
     dst = record.region("dst") if record is not None else None
     if dst is None:
         return False
-    starts = [as_int(s) for s in dst.starts]
+    starts = [first_value(subject, s) for s in dst.starts]
     sizes = [as_int(d) for d in tensor.shape]
     wanted = [as_int(e) for e in read.extents]
     if None in starts or None in sizes or None in wanted or len(sizes) < len(wanted):
