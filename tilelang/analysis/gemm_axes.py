@@ -36,8 +36,8 @@ def check(subject: Subject) -> Iterator[Problem]:
         if options is None or not _apart(subject, product, options):
             continue
         found = regions(product.record, ("A", "B", "C"))
-        if found is None or not fits(found, options, subject.context):
-            continue  # that is an error of its own
+        if found is None or found[0].buffer is found[1].buffer or not fits(found, options, subject.context):
+            continue  # a power of a tile may be meant; shapes that do not fit are an error of their own
         fitting = fitting_transposes(found, options, subject.context)
         cures = [cure for cure in fitting if _together(subject, product, cure)]
         if cures:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilelang.analysis import partly_used
 from tilelang.analysis.global_places import GlobalPlace
 from tilelang.analysis.subject import Subject, soften
 from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
@@ -29,7 +30,7 @@ def check(subject: Subject) -> Iterator[Problem]:
     for use in uses.uses:
         if not use.writes:
             found = next(_outside(uses, use), None)
-            if found is not None:
+            if found is not None and next(partly_used.check(subject), None) is None:
                 yield found
 
 
@@ -39,7 +40,7 @@ def _outside(uses: TensorUses, use: TensorUse) -> Iterator[Problem]:
             continue
         for dim in range(len(place.starts)):
             for var, outside, count in uses.steps_outside(place, dim):
-                if 2 * outside >= count:
+                if count > outside >= count - outside:  # all of them are index-out-of-bounds
                     other = _inside(uses, use, var)
                     if other is not None:
                         yield soften(_problem(uses, place, dim, var, outside, count, other), place.context)
