@@ -288,3 +288,45 @@ def test_sizes_and_limits_are_numbers_outside_a_kernel():
     assert T.min_value("int8") == -128 and T.max_value("uint16") == 65535 and T.min_value("uint8") == 0
     assert T.max_value(T.float32) == float(np.finfo(np.float32).max)
     assert str(T.min(T.dynamic("n"), 4)) == "min(n, 4)"
+
+
+def test_tiles_allocated_in_a_pipelined_loop():
+    """Also between its statements: what the prologue fills must be there before the loop."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor[(32, 128), T.float16], B: T.Tensor[(128, 32), T.float16], C: T.Tensor[(32, 32), T.float32]
+    ):
+        with T.Kernel(1, threads=32):
+            c = T.alloc_fragment((32, 32), T.float32)
+            T.clear(c)
+            for k in T.Pipelined(4, num_stages=2):
+                a = T.alloc_shared((32, 32), T.float16)
+                T.copy(A[0, k * 32], a)
+                b = T.alloc_shared((32, 32), T.float16)
+                T.copy(B[k * 32, 0], b)
+                T.gemm(a, b, c)
+                d = T.alloc_shared((32, 32), T.float16)
+                T.copy(B[k * 32, 0], d)
+                T.gemm(a, d, c)
+            T.copy(c, C)
+
+    a, b, c = (
+        torch.randint(-2, 3, (32, 128)).half(),
+        torch.randint(-2, 3, (128, 32)).half(),
+        torch.zeros(32, 32),
+    )
+    three_ways(kernel, a, b, c)
+    torch.testing.assert_close(c, 2 * a.float() @ b.float())
+
+
+def test_a_tensor_may_be_one_number():
+    @T.prim_func
+    def kernel(A: T.Tensor[(), T.float32], C: T.Tensor[(128,), T.float32]):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(128):
+                C[i] = A[()] * i
+
+    a, c = torch.tensor(1.5), torch.zeros(128)
+    three_ways(kernel, a, c)
+    torch.testing.assert_close(c, torch.arange(128) * 1.5)

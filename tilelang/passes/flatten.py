@@ -78,6 +78,8 @@ class _Flatten:
 
     def offset(self, buffer: ir.Var, indices: Sequence[Any]) -> Any:
         """The index into the flat buffer; a vector index stays one."""
+        if not indices:  # a tensor of one number
+            return index(0)
         last = indices[-1]
         lanes = None
         if isinstance(last, X.Ramp):

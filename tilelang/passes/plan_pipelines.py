@@ -68,7 +68,7 @@ def plan_pipelines(func: X.PrimFunc, asynchronous: bool = True) -> PipelinePlan:
     """
     planner = _Planner(func, asynchronous)
     body = planner.rewrite(func.body, inside_loop=False)
-    body = _allocate(body, planner.versions)
+    body = _allocate(body, {h: v for h, v in planner.versions.items() if h not in planner.hoisted})
     versioned = frozenset(v.__chandle__() for by in planner.versions.values() for v in by.values())
     return PipelinePlan(func.with_body(body), versioned, planner.stages)
 
@@ -88,6 +88,7 @@ class _Planner:
     def __init__(self, func: X.PrimFunc, asynchronous: bool) -> None:
         self._asynchronous = asynchronous
         self.versions: dict[int, dict[int, ir.Var]] = {}  # tile -> stages -> the tile in so many versions
+        self.hoisted: set[int] = set()  # tiles allocated in a loop whose prologue fills them already
         self.stages: dict[int, int] = {}
         self._viewed: set[int] = set()
         self._producers: dict[int, list[_Producer]] = {}  # loop -> its producers
@@ -189,7 +190,10 @@ class _Planner:
         # In an outer loop, or after a loop over the same tiles, the prologue refills versions that slower
         # threads may still read.
         before = [_barrier(at)] if inside_loop or shared else []
-        return seq([*before, prologue, main])
+        own = {s.buffer.__chandle__() for s in walk(loop.body) if isinstance(s, X.AllocBuffer)}
+        self.hoisted |= own & set(versions)
+        allocated = [X.AllocBuffer(v, span=at) for handle, v in versions.items() if handle in own]
+        return seq([*allocated, *before, prologue, main])
 
     def _versions_of(self, buffer: ir.Var, stages: int) -> ir.Var:
         """`buffer` in `stages` versions: the same for every loop that has as many."""

@@ -129,6 +129,8 @@ class Memory:
         if formula is not None:
             return evaluate_formula(formula, indices, self._sizes)
         total: Any = 0
+        if not indices:  # a tensor of one number
+            return X.const(0, "int32")
         *outer, last = indices
         for index, stride in zip(outer, self._strides[buffer][:-1], strict=True):
             total = plus(total, _times(self._index(buffer, index), self._index(buffer, stride)))
