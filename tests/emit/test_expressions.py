@@ -191,6 +191,7 @@ def test_float_constants_are_exact(dtype: str) -> None:
         assert kind(np.float32(text)) == kind(value), (value, text)
     assert literals.decimal(0.1, dtype) == "0.1"
     assert literals.decimal(2.0, dtype) == "2.0"
+    assert literals.decimal(16384.0, dtype) == "16384.0"
     assert literals.decimal(-0.0, dtype) == "-0.0"
 
 

@@ -35,6 +35,8 @@ def decimal(value: float, dtype: str) -> str:
     if dtype == "float64":
         return repr(float(value))
     rounded = _FLOATS[dtype](value)
+    if rounded and float(rounded) == int(rounded) and abs(float(rounded)) < 1e7:
+        return f"{int(rounded)}.0"  # 16380 would do for the float16 16384, and mislead whoever reads it
     short = repr(float(np.float32(float(f"{float(rounded):.7g}"))))
     with np.errstate(
         over="ignore"
