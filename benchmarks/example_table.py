@@ -176,6 +176,12 @@ def block_sparse(m: ModuleType, device: str) -> Work:
     return Work(given, lambda: given[0] @ full, "cuBLAS, dense", 2 * 4096 * given[1].numel())
 
 
+def sparse_2_4(m: ModuleType, device: str) -> Work:
+    a, e, b = m.inputs(4096, 4096, 4096, device)
+    full = randn(4096, 4096, device=device)
+    return Work((a, e, b), lambda: full @ b, "cuBLAS, dense", 2 * 4096**3)
+
+
 def dequantised_int4(m: ModuleType, device: str) -> Work:
     a, full = randn(4096, 4096, device=device), randn(4096, 4096, device=device)
     b = ints(0, 256, 4096, 2048, dtype=torch.uint8, device=device)
@@ -571,6 +577,7 @@ ENTRIES = (
     Entry("gemm_variants.int4", "gemm_int4_int4", "4096^3 int4", int4),
     Entry("gemm_variants.grouped", "gemm_grouped", "8 groups 8192x4096x2048 bf16", grouped),
     Entry("gemm_variants.block_sparse", "gemm_block_sparse", "4096^3, 1/4, f16", block_sparse, meta=False),
+    Entry("gemm_variants.sparse_2_4", "gemm_sparse", "4096^3 f16", sparse_2_4),
     Entry("gemm_variants.dequantised_int4", "gemm_int4", "4096^3 f16 x int4", dequantised_int4),
     Entry("gemm_variants.dequantised_fp4", "gemm_fp4", "4096^3 f16 x fp4", dequantised_fp4),
     Entry("gemm_variants.dequantised_mxfp4", "gemm_mxfp4", "64x8192^2 bf16 x mxfp4", dequantised_mxfp4),

@@ -53,6 +53,7 @@ CASES = [
     Case("gemm_variants.int4", "gemm_int4_int4", (50, 72, 160), (0, 0)),
     Case("gemm_variants.grouped", "gemm_grouped", ((130, 1, 0, 29), 72, 40), BF16),
     Case("gemm_variants.block_sparse", "gemm_block_sparse", (100, 256, 256)),
+    Case("gemm_variants.sparse_2_4", "gemm_sparse", (100, 72, 96)),
     Case("gemm_variants.dequantised_fp4", "gemm_fp4", (50, 72, 160)),
     Case("gemm_variants.dequantised_mxfp4", "gemm_mxfp4", (30, 72, 288), options={"splits": 2}, adds=True),
     Case("gemv.split_over_threads", "gemv_split", (20, 600)),
