@@ -65,9 +65,45 @@ def k(X, W):
 TALL = "T.alloc_shared((64, 32), T.float16)"
 
 
+SUMMED = """
+@tilelang.jit
+def k(A, B):
+    A: T.Tensor((64, 64), T.float32)
+    B: T.Tensor((64,), T.float32)
+    with T.Kernel(1, threads=64) as bx:
+        for i, j in T.Parallel(64, 64):
+            B[i] += A[i, j]  # sums of rows
+"""
+DETOUR = """
+@tilelang.jit
+def k(A):
+    A: T.Tensor((64,), T.float32)
+    B = T.empty((64,), T.float32)
+    with T.Kernel(1, threads=64) as bx:
+        a = T.alloc_fragment((64,), "int32")
+        T.copy(A, a)
+        for i in T.Parallel(64):
+            B[i] = a[i] * 0.5
+    return B
+"""
+
+
 @pytest.mark.parametrize(
     ("rule", "title", "body", "expected"),
     [
+        (
+            "parallel-reduction-race",
+            "Use T.atomic_add",
+            SUMMED,
+            "            T.atomic_add(B[i], A[i, j])  # sums of rows",
+        ),
+        (
+            "parallel-reduction-race",
+            "Use T.atomic_max",
+            SUMMED.replace("B[i] += A[i, j]", "B[i] = T.max(\n                A[i, j], B[i]\n            )"),
+            "            T.atomic_max(B[i], A[i, j])  # sums of rows",
+        ),
+        ("integer-detour", "Make a float32", DETOUR, 'a = T.alloc_fragment((64,), "float32")'),
         ("gemm-shape", "Use transpose_B=True", gemm(TALL, TALL), "T.gemm(a, b, c, transpose_B=True)"),
         (
             "gemm-shape",
@@ -253,6 +289,21 @@ def test_resource_fixes(body: str, rule: str, expected: list[str]):
         assert wanted in after
         if "threads=96" not in wanted:  # a whole number of warps, but not one that this tile takes
             assert [p for p in _problems(after) if p.rule in (rule, "gemm-tile")] == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "B[i] *= A[i, j]",
+        "B[i] = B[i] + B[0] * A[i, j]",
+        "B[i] = 2 * B[i] + A[i, j]",
+    ],
+)
+def test_no_atomic_where_there_is_none(statement: str):
+    text = source(SUMMED.replace("B[i] += A[i, j]", statement))
+    problems = check_source("k.py", text, "cuda:sm_90").all_problems()
+    races = [p for p in problems if p.rule == "parallel-reduction-race"]
+    assert races and all(p.fixes == () for p in races)
 
 
 def test_no_fix_for_a_serial_loop_that_does_not_start_at_zero():

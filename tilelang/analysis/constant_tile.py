@@ -1,7 +1,7 @@
 """constant-tile: a tile is computed with, but only ever holds the value that it starts with.
 
 The statement that computes into it is missing, or writes to another tile: a running maximum that stays at
-minus infinity, a sum that stays at zero.
+minus infinity. Zeros, ones and other factors are used on purpose.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tilelang.ir.values import Buffer, Value
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
 
-_STARTS = (0.0, math.inf, -math.inf)  # of sums, minima and maxima; tiles of ones are factors on purpose
+_STARTS = (math.inf, -math.inf)  # of minima and maxima
 _WORK = ("gemm", "reduce", "scan")
 
 
 def check(subject: Subject) -> Iterator[Problem]:
-    """Silent about tiles that are copied elsewhere: zeros are written that way."""
+    """Silent about tiles that are copied elsewhere."""
     if not subject.program.complete:
         return
     for history in subject.shared(histories):

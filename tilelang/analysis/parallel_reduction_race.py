@@ -15,11 +15,14 @@ from tilelang.analysis.collisions import (
     same_value,
 )
 from tilelang.analysis.subject import Subject, soften
-from tilelang.diagnostics.problem import Problem, Related
+from tilelang.arch.atomics import atomic_dtypes
+from tilelang.diagnostics.problem import Fix, Problem, Related
 from tilelang.diagnostics.rules.order import PARALLEL_REDUCTION_RACE
 from tilelang.ir.tile_program import Store, walk
 from tilelang.ir.values import Unknown
+from tilelang.ops.atomic_edit import atomic_edit
 from tilelang.ops.operands import declared
+from tilelang.ops.source_edits import text_of
 
 from tvm import tirx as X  # isort: skip
 
@@ -41,6 +44,7 @@ def check(subject: Subject) -> Iterator[Problem]:
                 second=met.name(b),
                 access=cell_text(subject, node.buffer, node.indices, a),
                 vars=", ".join(v.name for v in met.together if a[v] != b[v]),
+                fixes=_atomic(subject, node),
             )
             yield soften(problem, node.context)
             break
@@ -75,6 +79,20 @@ def _idempotent(value: Any, met: Collision) -> bool:
     return isinstance(value, X.Max | X.Min | X.Or | X.And | X.BitwiseOr | X.BitwiseAnd) and same_value(
         value, met.first, met.second
     )
+
+
+def _atomic(subject: Subject, node: Store) -> tuple[Fix, ...]:
+    """The same update as an atomic one, if the target has it for that dtype."""
+    loop = next(x for x in node.context.loops if x.kind == "Parallel")
+    language, dot, _ = text_of(loop.span, subject.text).partition(".")
+    found = atomic_edit(node.span, subject.text, language) if dot and language.isidentifier() else None
+    if found is None:
+        return ()
+    kind, edit = found
+    legal = atomic_dtypes(subject.target, kind)
+    if legal is not None and str(node.buffer.dtype) not in legal:
+        return ()
+    return (Fix(f"Use {language}.atomic_{kind}", (edit,)),)
 
 
 def _loops(node: Store) -> tuple[Related, ...]:
