@@ -152,3 +152,34 @@ def test_a_layout_that_does_not_fit_is_refused_where_it_stands(given: str, said:
 def test_a_layout_of_other_threads_is_refused() -> None:
     with pytest.raises(KernelError, match="must number 192 threads"):
         lower_text(LAID_OUT.replace("threads=128", "threads=192"))
+
+
+SLICES = """
+@tilelang.jit
+def moved(A, B, C):
+    A: T.Tensor((64, 8), "float16")
+    B: T.Tensor((64, 8), "float32")
+    C: T.Tensor((64, 8), "float16")
+    with T.Kernel(1, threads=64):
+        tx = T.get_thread_binding()
+        r = T.alloc_local((8,), "float16")
+        r[0:8] = A[63 - tx, 0:8]
+        B[tx, 0:8] = r[0:8]
+        for i in T.Parallel(64):
+            C[i, 4:8] = A[i, 0:4]
+"""
+
+
+def test_slices_are_moved_by_each_thread() -> None:
+    a = np.random.default_rng(0).normal(size=(64, 8)).astype("float16")
+    b, c = poison((64, 8), "float32"), np.zeros((64, 8), "float16")
+    lowered = lower_text(SLICES)
+    run(lowered, {"A": a, "B": b, "C": c})
+    assert np.array_equal(b, a[::-1]) and np.array_equal(c[:, 4:], a[:, :4]) and not c[:, :4].any()
+    assert "*(uint4*)&r[0] = *(const uint4*)&A[" in lowered.source.text
+
+
+def test_slices_of_different_lengths_are_no_move() -> None:
+    text = SLICES.replace("A[i, 0:4]", "A[i, 0:3]")
+    problems = check_source("k.py", f"import tilelang\nimport tilelang.language as T\n{text}", "cuda:sm_90")
+    assert any("is a tile" in p.message for p in problems.all_problems())

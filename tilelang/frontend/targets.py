@@ -16,6 +16,7 @@ from tilelang.frontend.operators import fold, representable
 from tilelang.frontend.plain_functions import note_kernel_statement
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, kept, named_type, scalar
+from tilelang.frontend.slice_moves import as_slice_move, move_slice
 from tilelang.frontend.subscripts import region
 from tilelang.frontend.unfit_constants import note_unfit
 from tilelang.ir.tile_program import Access, Store
@@ -95,6 +96,9 @@ def _store_item(run: Run, target: ast.Subscript, value: Any, value_span: Span) -
         owner = owner.region
     if isinstance(owner, Buffer | Region):
         place = region(run, owner, target)
+        if isinstance(place, Region) and (moved := as_slice_move(place, value)) is not None:
+            move_slice(run, place, moved)
+            return
         if isinstance(place, Region):
             number = scalar(run, value, value_span)
             note_unfit(run, number, place.buffer, value_span)

@@ -99,16 +99,16 @@ def _flat_places(layout: Layout, shape: tuple[int, ...]) -> list[int]:
     """The place of each element; places of several dimensions count row by row."""
     found = np.array([[int(p) for p in layout.map_forward_index(i)] for i in np.ndindex(shape)])
     extents = found.max(axis=0) + 1
-    return [int(p) for p in np.ravel_multi_index(tuple(found.T), tuple(int(n) for n in extents))]
+    flat = np.asarray(np.ravel_multi_index(tuple(found.T), tuple(int(n) for n in extents)))
+    return [int(p) for p in flat]
 
 
 def _by_place(places: list[int], shape: tuple[int, ...]) -> list[Cell]:
-    held = {p: k for k, p in enumerate(places)}
+    held, elements = {p: k for k, p in enumerate(places)}, list(np.ndindex(shape))
     cells = []
     for place in range(max(places) + 1):
         element = held.get(place)
-        index = () if element is None else np.unravel_index([element], shape)
-        text = ",".join(str(int(i[0])) for i in index)
+        text = "" if element is None else ",".join(map(str, elements[element]))
         cells.append(Cell((text,), -1 if element is None else element))
     return cells
 

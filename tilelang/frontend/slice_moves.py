@@ -1,0 +1,54 @@
+"""`B[i, 0:8] = A[j, 0:8]`: neighbours along the last dimension, moved by each thread that comes here."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import Any
+
+from tilelang.frontend.operators import binary
+from tilelang.frontend.run import Run
+from tilelang.frontend.scalars import scalar
+from tilelang.ir.tile_program import Access, Context, For, Loop, Store
+from tilelang.ir.values import Index, Region, Unknown, as_int
+
+
+def as_slice_move(place: Region, value: Any) -> Region | None:
+    """The source, if both sides are slices of one constant length along their last dimensions."""
+    if not isinstance(value, Region):
+        return None
+    lengths = (_length(place), _length(value))
+    return value if lengths[0] is not None and lengths[0] == lengths[1] else None
+
+
+def _length(region: Region) -> int | None:
+    """How many elements a subscript names whose last entry alone is a slice."""
+    if region.indices is None or not region.fits_rank:
+        return None
+    *outer, last = region.indices
+    return None if any(i.extent is not None for i in outer) else as_int(last.extent)
+
+
+def move_slice(run: Run, place: Region, source: Region) -> None:
+    """A loop over the elements, vectorised where the accesses allow it."""
+    variable = run.fresh("v")
+    loop = Loop("vectorized", (variable,), (0,), (_length(place) or 0,), place.span)
+    context = Context((*run.context.loops, loop), run.context.guards, run.context.maybe)
+    body: list[Any] = []
+    with run.nested(body, context):
+        target = _element(place, variable)
+        value = scalar(run, _element(source, variable), source.span)
+        run.accesses.append(Access(target.buffer, target.indices or (), "write", place.span, run.context))
+        lost = any(isinstance(v, Unknown) for v in (value, *target.starts))
+        if lost or not target.buffer.known:
+            run.complete = False
+            return
+        run.emit(Store(target.buffer, target.starts, value, place.span, run.context))
+    run.emit(For(loop, body))
+
+
+def _element(region: Region, variable: Any) -> Region:
+    assert region.indices is not None  # a slice
+    *outer, last = region.indices
+    one = Index(binary(ast.Add, last.start, variable), None, last.span)
+    return replace(region, indices=(*outer, one))
