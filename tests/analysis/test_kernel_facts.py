@@ -22,13 +22,13 @@ def test_buffers_say_what_they_are():
     assert (c.type_text(), c.role) == ("float16[M, N] global", "output")
     assert (tile.type_text(), tile.bytes, tile.stages) == ("float16[128, 32] shared", 8192, 3)
     assert tile.layout == "64-byte swizzle"
-    assert (acc.layout, acc.registers_per_thread) == ("mma m16n8k16 accumulator, warps 2×2", 128)
+    assert (acc.layout, acc.registers_per_thread) == ("wgmma m64n128k16 accumulator, warps 4×1", 128)
 
 
 def test_operations_name_the_instruction_that_is_emitted():
     gemm = next(o for o in facts().ops if o.op == "gemm")
     assert gemm.summary == "C_local += A_shared · B_shared, M×N×K = 128×128×32, float16 → float32"
-    assert gemm.instruction == "mma.sync m16n8k16 float32.float16, warps 2×2"
+    assert gemm.instruction == "wgmma m64n128k16 float32.float16, warps 4×1"
     load = facts().ops[1]
     assert load.summary == "128×32 float16 (8 KiB), global A → shared A_shared"
 

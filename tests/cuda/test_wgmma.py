@@ -1,4 +1,4 @@
-"""wgmma on sm_90a: lowered, run warpgroup by warpgroup in the emulator, compiled, off unless asked for."""
+"""wgmma on sm_90a: lowered, run warpgroup by warpgroup in the emulator, compiled, on unless refused."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import tilelang.language as T
 from tests.cuda.kernels import HEAD
 from tests.emulator.block import run
 from tests.emulator.memory import EmulationError, SharedMemory, numpy_dtype, poison
-from tilelang.arch.cuda import WGMMA_BY_DEFAULT
+from tilelang.analysis.check import check_program
+from tilelang.arch.cuda import DISABLE_WGMMA
 from tilelang.arch.target import parse_target
 from tilelang.frontend.specialise import trace_static
 from tilelang.frontend.static_module import StaticModule
 from tilelang.ir import tile_ops
 from tilelang.jit.compiling import prim_func_of
 from tilelang.passes.walk import remake
-from tilelang.targets.cuda.lower import DISABLE_WGMMA
 from tilelang.targets.driver import build, lower
 from tilelang.targets.lowered import LoweredKernel
 
@@ -173,11 +173,69 @@ def test_the_compiler_takes_it(text: str) -> None:
     assert build(lowered_for(text, True, **sizes)).binary
 
 
-def test_it_is_off_unless_asked_for_and_only_where_it_exists() -> None:
+def test_it_is_on_unless_refused_and_only_where_it_exists() -> None:
     text, sizes = gemm_text(64, 64, 64, 128), {"M": 64, "N": 64, "K": 64}
-    assert not WGMMA_BY_DEFAULT, "only once it has run right on a device"
-    for wgmma, target in ((None, "cuda:sm_90"), (False, "cuda:sm_90"), (True, "cuda:sm_80")):
+    for wgmma, target in ((False, "cuda:sm_90"), (None, "cuda:sm_80"), (True, "cuda:sm_80")):
         assert instructions(lowered_for(text, wgmma, target, **sizes))[0].startswith("mma.sync")
+    for wgmma in (None, True):
+        assert instructions(lowered_for(text, wgmma, **sizes))[0].startswith("wgmma")
+
+
+REFUSING = "{head}@tilelang.jit(pass_configs={{{key}: True}})" + gemm_text(64, 64, 64, 128).replace(
+    "@tilelang.jit", "", 1
+)
+
+
+@pytest.mark.parametrize("key", ['"tl.disable_wgmma"', "tilelang.PassConfigKey.TL_DISABLE_WGMMA"])
+def test_what_a_decorator_refuses_is_what_the_hover_says(key: str) -> None:
+    module = StaticModule("kernel.py", REFUSING.format(head=HEAD, key=key))
+    program = trace_static(module, module.kernels[0], {"M": "64", "N": "64", "K": "64"})
+    facts, _ = check_program(program, parse_target("cuda:sm_90"), "")
+    assert any((op.instruction or "").startswith("mma.sync") for op in facts.ops)
+
+
+CONTRADICTING = """
+@tilelang.jit
+def two(A, B):
+    A: T.Tensor((64, 64), T.float16)
+    B: T.Tensor((64, 64), T.float16)
+    C = T.empty((64, 64), T.float32)
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((64, 64), T.float16)
+        again = T.{view}
+        b = T.alloc_shared((64, 64), T.float16)
+        f = T.alloc_fragment((64, 64), T.float16)
+        acc = T.alloc_fragment((64, 64), T.float32)
+        T.copy(A, a)
+        T.copy(B, b)
+        T.clear(acc)
+        T.gemm(a, b, acc)
+        T.copy({source}, f)
+        T.gemm(f, b, acc, transpose_A={turned})
+        T.copy(acc, C)
+    return C
+"""
+
+
+@pytest.mark.parametrize(
+    ("view", "source", "turned"),
+    [("reshape(a, (64, 64))", "again", False), ("alloc_local((1,), T.int32)", "a", True)],
+)
+def test_an_accumulator_of_both_is_left_to_mma_sync(
+    view: str, source: str, turned: bool, rng: np.random.Generator
+) -> None:
+    """A tile under two names stays row-major; a transposed fragment is nothing for wgmma."""
+    text = CONTRADICTING.format(view=view, source=source, turned=turned)
+    lowered = lowered_for(text, None)
+    assert [i.split()[0] for i in instructions(lowered)] == ["mma.sync"] * 2
+    module = StaticModule("kernel.py", HEAD + text)
+    facts, _ = check_program(trace_static(module, module.kernels[0]), parse_target("cuda:sm_90"), "")
+    assert [op.instruction.split()[0] for op in facts.ops if op.op == "gemm"] == ["mma.sync"] * 2
+    a, b = (rng.normal(size=(64, 64)).astype(np.float16) for _ in range(2))
+    c = poison((64, 64), "float32")
+    run(lowered, {"A": a, "B": b, "C": c})
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    np.testing.assert_allclose(c, left @ right + (left.T if turned else left) @ right, atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -30,13 +30,21 @@ def register_tiles(subject: Subject) -> dict[Buffer, RegisterTile]:
         if plan is None or plan.warps is None or bits is None:
             continue
         transposes = (plan.transpose_a, plan.transpose_b)
+        wgmma = plan.instruction.name == "wgmma"
         layouts = gemm_fragments(
-            kind, (plan.m, plan.n, plan.k), transposes, plan.warps, bits, plan.instruction.k
+            "wgmma" if wgmma else kind,
+            (plan.m, plan.n, plan.k),
+            transposes,
+            plan.warps,
+            bits,
+            plan.instruction.k,
         )
         for argument, layout in (("C", layouts.c), ("A", layouts.a), ("B", layouts.b)):
             region = record.region(argument)
             if region is not None and region.whole and region.buffer.scope == "local.fragment":
                 role = "accumulator" if argument == "C" else f"operand {argument}"
-                text = f"{unit} {plan.instruction.shape_text} {role}, warps {plan.warps}"
+                text = (
+                    f"{'wgmma' if wgmma else unit} {plan.instruction.shape_text} {role}, warps {plan.warps}"
+                )
                 found.setdefault(region.buffer, RegisterTile(text, layout.registers))
     return found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any, TypeVar
 
+from tilelang.analysis.wgmma_choice import wgmma_choice
 from tilelang.arch.target import Target
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.ir.prove import Prover, free_vars, positive_symbols
@@ -66,7 +67,8 @@ class Subject:
     def context(self) -> CheckContext:
         constants = frozenset(s.var for s in self.program.symbols if s.kind == "const")
         launch = None if self.launch is None else self.launch.span
-        return CheckContext(self.target, self.threads, constants, self.prover, self.text, launch)
+        plain = CheckContext(self.target, self.threads, constants, self.prover, self.text, launch)
+        return replace(plain, wgmma=wgmma_choice(self.program, plain))
 
     @cached_property
     def records(self) -> list[OpRecord]:

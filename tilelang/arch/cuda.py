@@ -73,9 +73,9 @@ MMA_SYNC: tuple[tuple[int, MatrixInstruction], ...] = (
 )
 
 
-# Whether T.gemm becomes wgmma on sm_90a where it can. A kernel decides for itself by the pass configuration
-# tl.disable_wgmma: False asks for it, True refuses it.
-WGMMA_BY_DEFAULT = False
+# T.gemm becomes wgmma on sm_90a where it can, unless this attribute of the function (a pass configuration) is
+# true.
+DISABLE_WGMMA = "tl.disable_wgmma"
 WGMMA_SM = 90
 # (operand dtype, accumulator dtype) that are emitted as wgmma.mma_async m64nNk16 (PTX ISA 9.7.16.5).
 WGMMA: frozenset[tuple[str, str]] = frozenset(

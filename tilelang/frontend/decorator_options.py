@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from tilelang.arch.cuda import DISABLE_WGMMA
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.decorators import Decorator
@@ -59,6 +60,16 @@ def check_decorators(run: Run, node: ast.FunctionDef) -> None:
                 _unknown_option(run, decorator.name, keyword, keyword.arg)
             elif keyword.arg == "pass_configs":
                 note_pass_configs(run, keyword.value)
+                _note_wgmma(run, keyword.value)
+
+
+def _note_wgmma(run: Run, node: ast.expr) -> None:
+    """Let the rules know whether the kernel refuses wgmma, where that is written out."""
+    for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
+        named = isinstance(key, ast.Attribute) and key.attr == "TL_DISABLE_WGMMA"
+        spelt = isinstance(key, ast.Constant) and key.value == DISABLE_WGMMA
+        if (named or spelt) and isinstance(value, ast.Constant) and isinstance(value.value, bool):
+            run.attrs[DISABLE_WGMMA] = value.value
 
 
 def _unknown_option(run: Run, decorator: str, keyword: ast.keyword, name: str) -> None:

@@ -195,5 +195,10 @@ def annotations_of(func: Any) -> dict[str, Annotation]:
     """The annotated layouts of a tile function by buffer name."""
     if not func.attrs or LAYOUTS not in func.attrs:
         return {}
-    found = json.loads(str(func.attrs[LAYOUTS]))
+    return read_annotations(str(func.attrs[LAYOUTS]))
+
+
+def read_annotations(text: str) -> dict[str, Annotation]:
+    """What `annotations_text` wrote."""
+    found = json.loads(text)
     return {name: Annotation(**{**data, "shape": tuple(data["shape"])}) for name, data in found.items()}

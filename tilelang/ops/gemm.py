@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilelang.arch.cuda import WGMMA_K, WGMMA_M
 from tilelang.arch.instruction import MatrixInstruction
 from tilelang.arch.tables import choose_instruction, features, first_with, matrix_instructions
 from tilelang.arch.target import Target
@@ -19,6 +20,7 @@ from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, Value, as_int, show
 from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition, warp_partitions
+from tilelang.layout.wgmma_partition import WgmmaOperand, wgmma_partition
 from tilelang.ops.build import attributes, operand_region, option
 from tilelang.ops.operands import declared, dtype_name, regions, scope_name, shape_text, times
 from tilelang.ops.source_edits import (
@@ -28,7 +30,7 @@ from tilelang.ops.source_edits import (
     rename_callee,
     replace_argument,
 )
-from tilelang.ops.tile_op import CheckContext, Mode, OpDescription, RegionAccess, TileOp
+from tilelang.ops.tile_op import CheckContext, Mode, OpDescription, RegionAccess, TileOp, WgmmaChoice
 
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
@@ -535,6 +537,10 @@ def gemm_plan(record: OpRecord, context: CheckContext) -> GemmPlan | None:
     operand, accumulator = dtype_name(a.buffer), dtype_name(c.buffer)
     if m is None or n is None or k is None or operand is None or accumulator is None:
         return None
+    by_wgmma = None if context.wgmma is None else _wgmma(record, (m, n, k), transposes, context)
+    if by_wgmma is not None:
+        instruction = MatrixInstruction("wgmma", WGMMA_M, n // by_wgmma.n, WGMMA_K, operand, (accumulator,))
+        return GemmPlan(m, n, k, operand, accumulator, *transposes, instruction, by_wgmma)
     chosen = choose_instruction(context.target, operand, accumulator, k)
     if chosen is None:
         return None
@@ -544,6 +550,34 @@ def gemm_plan(record: OpRecord, context: CheckContext) -> GemmPlan | None:
         count = context.threads // context.target.warp_size
         warps = warp_partition(policy, m, n, count, chosen.m, chosen.n)
     return GemmPlan(m, n, k, operand, accumulator, *transposes, chosen, warps)
+
+
+def _wgmma(
+    record: OpRecord, shape: tuple[int, int, int], transposes: tuple[bool, bool], context: CheckContext
+) -> WarpPartition | None:
+    """The grid of warps with which wgmma carries out this gemm, None where mma.sync does."""
+    found = regions(record, ("A", "B", "C"))
+    if found is None or context.threads is None or context.wgmma is None:
+        return None
+    fragments = [r.buffer for r in found if r.buffer.scope == "local.fragment"]
+    if found[2].buffer.scope != "local.fragment" or any(b in context.wgmma.refused for b in fragments):
+        return None
+    operands = [_wgmma_operand(r, context.wgmma) for r in found[:2]]
+    policy, accumulator = str(option(record.value("policy", "Square"))), dtype_name(found[2].buffer)
+    if operands[0] is None or operands[1] is None or accumulator is None:
+        return None
+    return wgmma_partition(shape, operands[0], operands[1], accumulator, transposes, policy, context.threads)
+
+
+def _wgmma_operand(region: Region, choice: WgmmaChoice) -> WgmmaOperand | None:
+    buffer, dtype = region.buffer, dtype_name(region.buffer)
+    shape = [as_int(n) for n in buffer.shape]
+    if dtype is None or None in shape:
+        return None
+    starts = [as_int(s) for s in region.starts[-2:]] if not region.whole else [0, 0]
+    extents = tuple(n for n in shape if n is not None)
+    swizzled = buffer.storage not in choice.unswizzled
+    return WgmmaOperand(dtype, buffer.scope, extents, (starts[0], starts[1]), swizzled)
 
 
 GEMM = TileOp("gemm", verify, accesses, describe, build)

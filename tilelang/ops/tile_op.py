@@ -17,7 +17,7 @@ from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.span import Span
 from tilelang.ir.prove import Prover, free_vars
 from tilelang.ir.tile_program import OpRecord
-from tilelang.ir.values import Region, Unknown, as_int
+from tilelang.ir.values import Buffer, Region, Unknown, as_int
 
 Mode = Literal["read", "write", "update"]  # update: reads the old contents, then writes
 
@@ -43,6 +43,16 @@ class OpDescription:
 
 
 @dataclass(frozen=True)
+class WgmmaChoice:
+    """Which tiles keep a T.gemm from wgmma: shared ones that are laid out in another way (by storage), and
+    fragments that a gemm on mma.sync takes too.
+    """
+
+    unswizzled: frozenset[Buffer] = frozenset()
+    refused: frozenset[Buffer] = frozenset()
+
+
+@dataclass(frozen=True)
 class CheckContext:
     """What a verification may know beyond the record."""
 
@@ -52,6 +62,7 @@ class CheckContext:
     prover: Prover = field(default_factory=Prover)  # knows which symbols are extents, hence positive
     text: str = ""  # the module's source, for fixes that need it
     launch: Span | None = None  # the `T.Kernel(...)` call, if there is exactly one
+    wgmma: WgmmaChoice | None = None  # None: no gemm of this kernel becomes wgmma on this target
 
     def runtime(self, value: Any) -> bool:
         """Whether a size is certainly not known when the kernel is compiled."""

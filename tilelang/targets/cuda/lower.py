@@ -9,15 +9,16 @@ from dataclasses import replace
 
 from tvm import tirx as X
 
-from tilelang.arch.cuda import WGMMA_BY_DEFAULT, WGMMA_SM
+from tilelang.arch.cuda import DISABLE_WGMMA
 from tilelang.arch.tables import features
 from tilelang.arch.target import Target
+from tilelang.diagnostics.error import KernelError
 from tilelang.facts.reports import GeneratedSource
 from tilelang.ir import tile_ops
 from tilelang.passes.expand_reducers import expand_reducers
 from tilelang.passes.flatten import flatten
 from tilelang.passes.guard_bounds import guard_bounds
-from tilelang.passes.infer_layouts import infer_layouts
+from tilelang.passes.infer_layouts import LayoutMap, infer_layouts
 from tilelang.passes.insert_sync import insert_sync
 from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.passes.plan_shared import plan_shared
@@ -27,7 +28,8 @@ from tilelang.targets.c_printer import print_kernel
 from tilelang.targets.cuda.alignment import parameter_alignment
 from tilelang.targets.cuda.emit import CUDA, CUDA_FAST_MATH
 from tilelang.targets.cuda.ops.copy import lower_async_copy, lower_commit, lower_wait
-from tilelang.targets.cuda.ops.gemm import gemm_layouts, lower_gemm, lower_gemm_with_wgmma
+from tilelang.targets.cuda.ops.gemm import gemm_layouts, gemm_with_wgmma, lower_gemm
+from tilelang.targets.cuda.ops.wgmma import WgmmaRule, wgmma_rule
 from tilelang.targets.cuda.source_kernel import source_kernel
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan
 from tilelang.targets.lowered import LoweredKernel
@@ -47,10 +49,6 @@ OPS = TargetOps(
     async_copy=lower_async_copy,
 )
 
-
-OPS_WITH_WGMMA = replace(OPS, calls={**OPS.calls, tile_ops.GEMM: lower_gemm_with_wgmma})
-
-DISABLE_WGMMA = "tl.disable_wgmma"  # attribute of the function: given as False, it asks for wgmma
 FAST_MATH = "tl.enable_fast_math"  # attribute of the function: approximate exp, log, sin, ... are welcome
 
 
@@ -62,12 +60,12 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     if (by_hand := source_kernel(func, target)) is not None:
         return by_hand
     func = widen_narrow(func)
-    wgmma = target.sm == WGMMA_SM and not _asks(func, DISABLE_WGMMA, not WGMMA_BY_DEFAULT)
     threads = math.prod(launch_extents(func)[1])
     pipelines = plan_pipelines(expand_reducers(func), asynchronous=features(target).async_copies)
     tiles = guard_bounds(expand_elementwise(pipelines.func))
-    layouts = infer_layouts(tiles, threads, gemm_layouts(target, wgmma), target.name)
-    usual = OPS_WITH_WGMMA if wgmma else OPS
+    wgmma = None if _asks(func, DISABLE_WGMMA) else wgmma_rule(tiles, threads, target)
+    layouts, wgmma = _layouts(tiles, threads, target, wgmma)
+    usual = _ops(wgmma)
     for ops in (usual, replace(usual, frugal=True)):
         per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)
         ordered = insert_sync(per_thread.func, per_thread.block_level, pipelines.versioned)
@@ -98,5 +96,23 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     )
 
 
-def _asks(func: X.PrimFunc, name: str, default: bool = False) -> bool:
-    return bool(func.attrs[name]) if name in func.attrs else default
+def _asks(func: X.PrimFunc, name: str) -> bool:
+    return name in func.attrs and bool(func.attrs[name])
+
+
+def _layouts(
+    tiles: X.PrimFunc, threads: int, target: Target, wgmma: WgmmaRule | None
+) -> tuple[LayoutMap, WgmmaRule | None]:
+    """The layouts, and the rule they follow: mma.sync where those of wgmma contradict each other."""
+    if wgmma is not None:
+        try:
+            return infer_layouts(tiles, threads, gemm_layouts(target, wgmma), target.name), wgmma
+        except KernelError:
+            pass  # an error that is not about wgmma comes again below
+    return infer_layouts(tiles, threads, gemm_layouts(target), target.name), None
+
+
+def _ops(wgmma: WgmmaRule | None) -> TargetOps:
+    if wgmma is None:
+        return OPS
+    return replace(OPS, calls={**OPS.calls, tile_ops.GEMM: gemm_with_wgmma(wgmma)})

@@ -29,7 +29,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.passes.infer_layouts import GemmLayouts
 from tilelang.passes.walk import FRAGMENT, bits_of, constant, index, shape_of
 from tilelang.targets.cuda.intrinsics import mma_name
-from tilelang.targets.cuda.ops.wgmma import lower_wgmma, wgmma_plan
+from tilelang.targets.cuda.ops.wgmma import WgmmaRule, lower_wgmma
 from tilelang.targets.simt.block import Block, local, unrolled
 from tilelang.targets.simt.share_gemm import instruction_text, of_rank, share_gemm
 
@@ -46,13 +46,13 @@ class _Plan:
     layouts: GemmFragments
 
 
-def gemm_layouts(target: Target, wgmma: bool = False) -> Callable[[Gemm, int], GemmLayouts]:
+def gemm_layouts(target: Target, wgmma: WgmmaRule | None = None) -> Callable[[Gemm, int], GemmLayouts]:
     """The rule for `infer_layouts`: what mma.sync, or wgmma where it is wanted and fits, imposes on the
     operands of a gemm.
     """
 
     def rule(gemm: Gemm, threads: int) -> GemmLayouts:
-        plan = wgmma_plan(gemm, threads, target) if wgmma else None
+        plan = wgmma.plan(gemm, threads) if wgmma else None
         if plan is None:
             plan = _plan(gemm, threads, target)
         fragments = {gemm.c.source.__chandle__(): of_rank(plan.layouts.c, shape_of(gemm.c.source))}
@@ -84,13 +84,17 @@ def _plan(gemm: Gemm, threads: int, target: Target) -> _Plan:
     return _Plan(instruction, helper, warps, layouts)
 
 
-def lower_gemm_with_wgmma(stmt: Any, block: Block) -> Any:
-    """The statements for the `tl.gemm` call in `stmt`, with wgmma where it fits."""
-    gemm = Gemm.read(stmt.value)
-    plan = wgmma_plan(gemm, block.threads, block.target)
-    if plan is None:
-        return lower_gemm(stmt, block)
-    return seq([clear_accumulator(gemm, block), lower_wgmma(gemm, plan, block)])
+def gemm_with_wgmma(rule: WgmmaRule) -> Callable[[Any, Block], Any]:
+    """The lowering of `tl.gemm` with wgmma where it fits."""
+
+    def lower(stmt: Any, block: Block) -> Any:
+        gemm = Gemm.read(stmt.value)
+        plan = rule.plan(gemm, block.threads)
+        if plan is None:
+            return lower_gemm(stmt, block)
+        return seq([clear_accumulator(gemm, block), lower_wgmma(gemm, plan, block)])
+
+    return lower
 
 
 def lower_gemm(stmt: Any, block: Block) -> Any:

@@ -6,29 +6,31 @@ cp.async or plain stores; a proxy fence after the barrier makes them visible to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx as X
 
-from tilelang.arch.cuda import WGMMA, WGMMA_K, WGMMA_M, WGMMA_MOST_N, WGMMA_SM, WGMMA_WARPS
+from tilelang.arch.cuda import WGMMA_K, WGMMA_M, WGMMA_SM, WGMMA_WARPS
 from tilelang.arch.target import Target
 from tilelang.ir import tile_ops
 from tilelang.ir.tile_ops import seq
-from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments, shared_operand
-from tilelang.layout.shared import SharedLayout
-from tilelang.layout.warp_partition import WarpPartition, warp_partitions
+from tilelang.layout.annotated import annotations_of
+from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments
+from tilelang.layout.shared import SharedLayout, matrix_operand
+from tilelang.layout.warp_partition import WarpPartition
+from tilelang.layout.wgmma_partition import WGMMA_BITS, WgmmaOperand, wgmma_partition, wgmma_text
 from tilelang.ops.gemm import Gemm
-from tilelang.passes.walk import FRAGMENT, constant, shape_of
+from tilelang.passes.accesses import storages
+from tilelang.passes.walk import FRAGMENT, bits_of, calls, constant, shape_of, walk
 from tilelang.targets.cuda.wgmma import wgmma_name
 from tilelang.targets.simt.block import Block
 
 _WARP = 32
-_BITS = 16  # of the operands' elements
 _PTX = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
 _MODES = {128: 1, 64: 2, 32: 3}  # bytes of a swizzle atom's row -> field of the descriptor
 _UNIT = 16  # bytes in which descriptors count
-_MOST_ACCUMULATORS = 192  # registers of one thread, of 255
 
 
 @dataclass(frozen=True)
@@ -38,70 +40,71 @@ class WgmmaPlan:
     warps: WarpPartition
     layouts: GemmFragments
 
-    def text(self, n: int, operand: str, result: str) -> str:
-        """What a hover says: `wgmma m64n128k16 float32.float16, warps 4×1`."""
-        return f"wgmma m64n{n // self.warps.n}k16 {result}.{operand}, warps {self.warps}"
 
+@dataclass(frozen=True)
+class WgmmaRule:
+    """Which gemms of a launch become wgmma.
 
-def wgmma_plan(gemm: Gemm, threads: int, target: Target) -> WgmmaPlan | None:
-    """How wgmma carries out this gemm; None where it cannot, which mma.sync then does.
-
-    M must be a multiple of 64 and K of 16, the warps come in fours along M, B lies in shared memory and A
-    there or, not transposed, in a fragment, both in whole swizzle atoms.
+    unswizzled: handles of shared buffers that cannot be laid out for it. refused: handles of fragments that a
+    gemm on mma.sync also takes, whose layout they then have.
     """
-    m, _, k = gemm.shape
-    operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
-    fits = target.sm == WGMMA_SM and (operand, result) in WGMMA and m % WGMMA_M == 0 and k % WGMMA_K == 0
-    if not fits or threads % (_WARP * WGMMA_WARPS) or operand != str(gemm.b.source.dtype):
-        return None
-    if gemm.b.source.scope() == FRAGMENT or gemm.c.source.scope() != FRAGMENT:
-        return None
-    by_registers = gemm.a.source.scope() == FRAGMENT
-    if by_registers and gemm.transpose_a:
-        return None
-    if not _is_tiled(gemm.b) or not (by_registers or _is_tiled(gemm.a)):
-        return None
-    grid = _grid(gemm, threads // _WARP)
-    if grid is None:
-        return None
-    layouts = gemm_fragments("wgmma", gemm.shape, (gemm.transpose_a, gemm.transpose_b), grid, _BITS, WGMMA_K)
-    return WgmmaPlan(grid, layouts)
+
+    target: Target
+    unswizzled: frozenset[int] = frozenset()
+    refused: frozenset[int] = frozenset()
+
+    def plan(self, gemm: Gemm, threads: int) -> WgmmaPlan | None:
+        """How wgmma carries out this gemm; None where it cannot, which mma.sync then does."""
+        if gemm.c.source.scope() != FRAGMENT or any(h in self.refused for h in _fragments(gemm)):
+            return None
+        transposes = (gemm.transpose_a, gemm.transpose_b)
+        operands = [self._operand(region) for region in (gemm.a, gemm.b)]
+        grid = wgmma_partition(
+            gemm.shape, operands[0], operands[1], str(gemm.c.source.dtype), transposes, gemm.policy, threads
+        )
+        if grid is None:
+            return None
+        layouts = gemm_fragments("wgmma", gemm.shape, transposes, grid, WGMMA_BITS, WGMMA_K)
+        return WgmmaPlan(grid, layouts)
+
+    def _operand(self, region: Any) -> WgmmaOperand:
+        buffer = region.source
+        row, column = (constant(r.min) for r in region.region[-2:])
+        swizzled = buffer.__chandle__() not in self.unswizzled
+        return WgmmaOperand(str(buffer.dtype), buffer.scope(), shape_of(buffer), (row, column), swizzled)
 
 
-def _grid(gemm: Gemm, warps: int) -> WarpPartition | None:
-    """The legal grid that the policy prefers; Square takes the part nearest to a square."""
-    m, n, _ = gemm.shape
-    # A part of N that begins inside a swizzle atom has no descriptor where N is contiguous.
-    step_n = 8 if gemm.transpose_b else _atom(gemm.b)
-    legal = [
-        p
-        for p in warp_partitions(m, n, warps, 16, 8)
-        if p.m % WGMMA_WARPS == 0
-        and n // p.n <= WGMMA_MOST_N
-        and (p.n == 1 or n // p.n % step_n == 0)
-        and (m // (16 * p.m)) * (n // p.n) // 2 <= _MOST_ACCUMULATORS
-    ]
-    if not legal:
+def wgmma_rule(func: X.PrimFunc, threads: int, target: Target) -> WgmmaRule | None:
+    """The rule for one launch; None for a target without wgmma."""
+    if target.sm != WGMMA_SM:
         return None
-    if gemm.policy == "FullRow":
-        return legal[-1]
-    if gemm.policy == "FullCol":
-        return legal[0]
-    return min(legal, key=lambda p: abs(m / p.m - n / p.n))
+    rule = WgmmaRule(target, frozenset(_unswizzled(func)))
+    gemms = [Gemm.read(c) for c in calls(func.body) if tile_ops.is_call(c, tile_ops.GEMM)]
+    while True:
+        others = {h for g in gemms if rule.plan(g, threads) is None for h in _fragments(g)}
+        if others <= rule.refused:
+            return rule
+        rule = replace(rule, refused=rule.refused | others)
 
 
-def _is_tiled(region: Any) -> bool:
-    """Whether the operand begins at whole swizzle atoms of 8 rows."""
-    layout = shared_operand("cuda", shape_of(region.source), _BITS)
-    row, column = (constant(r.min) for r in region.region[-2:])
-    if layout.kind != "swizzle" or row is None or column is None:
-        return False
-    return row % 8 == 0 and column % (layout.swizzle_bytes * 8 // _BITS) == 0
+def _fragments(gemm: Gemm) -> list[int]:
+    sources = [region.source for region in (gemm.a, gemm.b, gemm.c)]
+    return [s.__chandle__() for s in sources if s.scope() == FRAGMENT]
 
 
-def _atom(region: Any) -> int:
-    """Elements in a row of the operand's swizzle atoms."""
-    return shared_operand("cuda", shape_of(region.source), _BITS).swizzle_bytes * 8 // _BITS
+def _unswizzled(func: X.PrimFunc) -> Iterator[int]:
+    """Tiles that have another name, and those whose author wants another layout than the operand's."""
+    views = storages(func.body)
+    yield from (*views, *views.values())
+    annotations = annotations_of(func)
+    for stmt in walk(func.body):
+        if not isinstance(stmt, X.AllocBuffer) or not stmt.buffer.scope().startswith("shared"):
+            continue
+        annotated = annotations.get(str(stmt.buffer.name))
+        if annotated is not None and annotated.kind != "auto":
+            shape, bits = shape_of(stmt.buffer), bits_of(str(stmt.buffer.dtype))
+            if len(shape) < 2 or annotated.shared(shape, bits) != matrix_operand(shape, bits):
+                yield stmt.buffer.__chandle__()
 
 
 def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block) -> Any:
@@ -121,8 +124,8 @@ def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block) -> Any:
     else:
         layout = block.layouts.shared[gemm.a.source.__chandle__()]
         distance = _rows(layout, 16 * warps.m, turned[0])
-        lead, stride, *walk = _walk(layout, steps, turned[0])
-        integers += [_MODES[layout.swizzle_bytes], lead, stride, distance, *walk]
+        lead, stride, *path = _walk(layout, steps, turned[0])
+        integers += [_MODES[layout.swizzle_bytes], lead, stride, distance, *path]
         a = _pointer(gemm.a, group * WGMMA_M, turned[0], block)
     layout = block.layouts.shared[gemm.b.source.__chandle__()]
     integers += [_MODES[layout.swizzle_bytes], *_walk(layout, steps, turned[1])]
@@ -132,7 +135,7 @@ def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block) -> Any:
     form = "rs" if by_registers else "ss"
     name = wgmma_name(tiles, part, steps, _PTX[operand], _PTX[result], form, turned)
     args = [*(X.const(i, "int32") for i in integers), d, a, b]
-    block.note_instruction(span, plan.text(n, operand, result))
+    block.note_instruction(span, wgmma_text(n, operand, result, warps))
     return seq(
         [
             X.Evaluate(tile_ops.call("tl.cuda.fence_proxy_async", [], span=span), span),
@@ -145,7 +148,7 @@ def _rows(layout: SharedLayout, rows: int, turned: bool) -> int:
     """The distance of two tiles that are `rows` apart along M, in units of the descriptor."""
     if not turned:
         return rows * layout.swizzle_bytes // _UNIT
-    atom = layout.swizzle_bytes * 8 // _BITS
+    atom = layout.swizzle_bytes * 8 // WGMMA_BITS
     return rows // atom * (layout.shape[-2] * layout.swizzle_bytes) // _UNIT
 
 
@@ -158,8 +161,8 @@ def _walk(layout: SharedLayout, steps: int, turned: bool) -> tuple[int, int, int
     eight, column = 8 * width // _UNIT, rows * width // _UNIT
     if turned:  # a step of K is 16 rows; M (N) goes along the row and on to the next column of atoms
         return column, eight, 2 * eight, 0, steps
-    in_atom = width // (WGMMA_K * _BITS // 8)
-    return 1, eight, WGMMA_K * _BITS // 8 // _UNIT, column, in_atom
+    in_atom = width // (WGMMA_K * WGMMA_BITS // 8)
+    return 1, eight, WGMMA_K * WGMMA_BITS // 8 // _UNIT, column, in_atom
 
 
 def _pointer(region: Any, offset: Any, turned: bool, block: Block) -> Any:

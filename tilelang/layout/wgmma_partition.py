@@ -1,0 +1,95 @@
+"""Which T.gemm fits wgmma (sm_90a), and how warps share it: one decision for hovers, rules and lowering.
+
+PTX ISA 9.7.16.5: a warp group of four warps multiplies 64 rows; B lies in shared memory, A there or, K
+innermost, in registers; operands in shared memory are whole swizzle atoms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilelang.arch.cuda import WGMMA, WGMMA_K, WGMMA_M, WGMMA_MOST_N, WGMMA_WARPS
+from tilelang.layout.shared import matrix_operand
+from tilelang.layout.warp_partition import WarpPartition, warp_partitions
+
+WGMMA_BITS = 16  # of the operands' elements
+_MOST_ACCUMULATORS = 192  # registers of one thread, of 255
+
+
+@dataclass(frozen=True)
+class WgmmaOperand:
+    """A or B: its buffer and where the tile begins in the last two dimensions (None: not a constant).
+
+    swizzled: whether the buffer may be laid out for the instruction: not another name of a tile, nor laid out
+    by its author in another way.
+    """
+
+    dtype: str
+    scope: str
+    shape: tuple[int, ...]
+    start: tuple[int | None, int | None] = (0, 0)
+    swizzled: bool = True
+
+    @property
+    def in_registers(self) -> bool:
+        return self.scope == "local.fragment"
+
+    @property
+    def atom(self) -> int:
+        """Elements in a row of its swizzle atoms, 0 where it has none."""
+        layout = matrix_operand(self.shape, WGMMA_BITS)
+        return layout.swizzle_bytes * 8 // WGMMA_BITS if self.swizzled else 0
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether it begins at whole swizzle atoms of 8 rows."""
+        row, column = self.start
+        if not self.atom or row is None or column is None:
+            return False
+        return row % 8 == 0 and column % self.atom == 0
+
+
+def wgmma_partition(
+    shape: tuple[int, int, int],
+    a: WgmmaOperand,
+    b: WgmmaOperand,
+    accumulator: str,
+    transposes: tuple[bool, bool],
+    policy: str,
+    threads: int,
+) -> WarpPartition | None:
+    """The grid of warps for a product of `shape` (M, N, K); None where wgmma cannot do it.
+
+    `accumulator`: the dtype of C, which is a fragment. `transposes`: whether A is stored [K, M], B [N, K].
+    Square takes the part of a warp nearest to a square.
+    """
+    m, n, k = shape
+    legal = (a.dtype, accumulator) in WGMMA and a.dtype == b.dtype
+    if not legal or m % WGMMA_M or k % WGMMA_K or threads % (32 * WGMMA_WARPS):
+        return None
+    if b.in_registers or not b.is_tiled:
+        return None
+    if transposes[0] if a.in_registers else not a.is_tiled:
+        return None
+    # A part of N that begins inside a swizzle atom has no descriptor where N is contiguous.
+    step_n = 8 if transposes[1] else b.atom
+    grids = [
+        p
+        for p in warp_partitions(m, n, threads // 32, 16, 8)
+        if p.m % WGMMA_WARPS == 0
+        and n // p.n <= WGMMA_MOST_N
+        and (p.n == 1 or n // p.n % step_n == 0)
+        and (m // (16 * p.m)) * (n // p.n) // 2 <= _MOST_ACCUMULATORS
+    ]
+    if not grids:
+        return None
+    if policy == "FullRow":
+        return grids[-1]
+    if policy == "FullCol":
+        return grids[0]
+    return min(grids, key=lambda p: abs(m / p.m - n / p.n))
+
+
+def wgmma_text(n: int, operand: str, accumulator: str, warps: WarpPartition) -> str:
+    """What a hover says: `wgmma m64n128k16 float32.float16, warps 4×1`."""
+    return f"wgmma m64n{n // warps.n}k{WGMMA_K} {accumulator}.{operand}, warps {warps}"
