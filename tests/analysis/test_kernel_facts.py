@@ -86,4 +86,4 @@ def test_facts_agree_with_what_is_lowered():
         assert lowered.layouts[tile] == buffer(tile).layout
     assert lowered.layouts["C_local"].startswith(f"{buffer('C_local').registers_per_thread} elements")
     emitted = next(o for o in known.ops if o.op == "gemm").instruction
-    assert emitted is not None and "m16n8k16" in emitted and "m16n8k16" in lowered.source.text
+    assert emitted is not None and "m64n128k16" in emitted and "m64n128k16" in lowered.source.text

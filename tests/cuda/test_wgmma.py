@@ -275,7 +275,7 @@ def test_what_is_missing_is_noticed(missing: str, said: str, rng: np.random.Gene
 
 
 def test_a_fence_counts_for_what_its_threads_wrote() -> None:
-    shared, all_threads = SharedMemory(8), np.arange(2)
+    shared, all_threads = SharedMemory(8, threads=2), np.arange(2)
     shared.write(all_threads, all_threads * 4, np.zeros((2, 4), np.uint8), "A")
     shared.fence(all_threads[:1])
     shared.barrier()

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
-from tests.emulator import atomics, collectives, instructions, wgmma
+from tests.emulator import atomics, bulk, collectives, instructions, wgmma
 from tests.emulator.expressions import Expressions
+from tests.emulator.mbarrier import Mbarrier
 from tests.emulator.memory import EmulationError, SharedMemory, numpy_dtype, poison
+from tests.emulator.order import GROUP
 from tilelang.ir import thread_ops
 from tilelang.layout.banks import conflict_degree
-from tilelang.passes.walk import variables
+from tilelang.passes.walk import calls, variables
 from tilelang.targets.lowered import LoweredKernel
 
 
@@ -53,6 +56,47 @@ def _number(expr: int | str, known: Mapping[str, int]) -> int:
     return expr if isinstance(expr, int) else int(eval(expr, {"min": min, "max": max}, dict(known)))
 
 
+_NO_EFFECT = ("fence_barrier_init", "pdl_trigger", "pdl_sync", "setmaxnreg_inc", "setmaxnreg_dec")
+Ready = Callable[[], bool]
+Steps = Iterator[Ready]  # what runs until it has to wait for something
+
+
+@dataclass
+class _Product:
+    """A wgmma on its way: (array of registers, first thread), where its results go, what it read."""
+
+    key: tuple[int, int]
+    registers: np.ndarray
+    at: tuple[np.ndarray, np.ndarray]
+    new: np.ndarray
+    read: list[Any]
+
+
+@dataclass
+class _Actor:
+    """Threads of a block that run in step: all of them, or a warp group where groups wait for each other."""
+
+    mask: np.ndarray
+    values: dict[int, Any]
+    line: int = 0
+    groups: list[Any] = field(default_factory=list)  # cp.async, committed
+    open: list[Any] = field(default_factory=list)  # cp.async, since the last commit
+    left: list[np.ndarray] = field(default_factory=list)  # by loop: threads that left it by `break`
+    skipped: list[np.ndarray] = field(default_factory=list)  # threads that skip the rest of an iteration
+    products: list[Any] = field(default_factory=list)  # wgmma, committed
+    stores: list[Any] = field(default_factory=list)  # bulk stores, committed
+    leaving: list[Any] = field(default_factory=list)  # bulk stores, since the last commit
+
+
+class _Meeting:
+    """Threads that wait for each other at a barrier."""
+
+    def __init__(self) -> None:
+        self.rounds, self.came = 0, np.zeros(0, int)
+        self.waiting = np.zeros(0, int)
+        self.row: np.ndarray | None = None
+
+
 class _Block:
     def __init__(
         self,
@@ -67,45 +111,82 @@ class _Block:
         self.threads = int(np.prod(self.thread_shape))
         self.all = np.ones(self.threads, bool)
         self.number = np.arange(self.threads)
-        self.shared = SharedMemory(lowered.plan.shared_bytes)
+        self.shared = SharedMemory(lowered.plan.shared_bytes, self.threads)
+        self.sizes = sizes
+        self.maps = {m.name: m for m in lowered.plan.descriptors}
+        self.meetings: dict[int, _Meeting] = {}
         self.offsets = {b.__chandle__(): at for b, at in lowered.shared_offsets.items()}
         self.tensors: dict[int, np.ndarray] = {}
         self.local: dict[int, np.ndarray] = {}
         self.e = Expressions(self.threads, self._load, self._call)
-        self.groups: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = []
-        self.open: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        self.line = 0
-        self.mbarriers: dict[int, list[int]] = {}
-        self.left = [np.zeros(self.threads, bool)]  # by loop: threads that left it by `break`
-        self.skipped = [np.zeros(self.threads, bool)]  # threads that skip the rest of an iteration
+        self.mbarriers: dict[int, Mbarrier] = {}
+        self.read: list[Any] = []  # bytes that the current wgmma read
         for p in lowered.func.params:
             if X.is_buffer_var(p):
                 self.tensors[p.__chandle__()] = tensors[str(p.name)]
+            elif str(p.name) in self.maps:
+                self.e.values[p.__chandle__()] = self.maps[str(p.name)]
             else:
                 self.e.values[p.__chandle__()] = np.int32(sizes[str(p.name)])
 
+        self.by_name = tensors
+        self.actors = self._actors()
+        self.actor = self.actors[0]
+
+    def _actors(self) -> list[_Actor]:
+        """Warp groups are on their own where the kernel has barriers for them."""
+        names = {str(c.op.name) for c in calls(self.lowered.func.body) if isinstance(c.op, ir.Op)}
+        alone = not names & {"tl.mbarrier_wait", "tl.named_sync"} or self.threads % GROUP
+        masks = [self.all] if alone else [self.number // GROUP == g for g in range(self.threads // GROUP)]
+        nobody = np.zeros(self.threads, bool)
+        return [_Actor(m, dict(self.e.values), left=[nobody.copy()], skipped=[nobody.copy()]) for m in masks]
+
+    @property
+    def line(self) -> int:
+        return self.actor.line
+
     def run(self) -> None:
+        """Each actor in turn, as far as it gets without the others."""
         self.statistics.barriers = 0
         self.statistics.instructions = {}
-        self._statement(self.lowered.func.body, self.all)
-        if any(self.groups) or self.open:
-            raise EmulationError("the kernel ends with asynchronous copies in flight")
+        going = [(a, self._statement(self.lowered.func.body, a.mask)) for a in self.actors]
+        waiting: list[tuple[_Actor, Steps, Ready]] = [(a, steps, lambda: True) for a, steps in going]
+        while waiting:
+            able = next((w for w in waiting if w[2]()), None)
+            if able is None:
+                lines = ", ".join(str(a.line) for a, _, _ in waiting)
+                raise EmulationError(f"line {lines}: threads wait for ever at a barrier")
+            waiting.remove(able)
+            self._become(able[0])
+            ready = next(able[1], None)
+            if ready is not None:
+                waiting.append((able[0], able[1], ready))
+        for actor in self.actors:
+            if any(actor.groups) or actor.open:
+                raise EmulationError("the kernel ends with asynchronous copies in flight")
+            if actor.products:
+                raise EmulationError("the kernel ends with wgmma in flight")
+            if any(actor.stores) or actor.leaving:
+                raise EmulationError("the kernel ends while a bulk store still reads shared memory")
+
+    def _become(self, actor: _Actor) -> None:
+        self.actor, self.e.values = actor, actor.values
 
     # Statements
 
-    def _statement(self, s: Any, mask: np.ndarray) -> None:
+    def _statement(self, s: Any, mask: np.ndarray) -> Steps:
         if s.span is not None:
-            self.line = int(s.span.line)
+            self.actor.line = int(s.span.line)
         if isinstance(s, X.SeqStmt):
             for part in s.seq:
-                going = mask & ~self.left[-1] & ~self.skipped[-1]
+                going = mask & ~self.actor.left[-1] & ~self.actor.skipped[-1]
                 if going.any():
-                    self._statement(part, going)
+                    yield from self._statement(part, going)
         elif isinstance(s, X.AttrStmt):
             self._axis(s)
-            self._statement(s.body, mask)
+            yield from self._statement(s.body, mask)
         elif isinstance(s, X.AllocBuffer):
-            self._allocate(s.buffer)
+            self._allocate(s.buffer, mask)
         elif isinstance(s, X.DeclBuffer):
             base = next(v for v in variables(s.data) if X.is_buffer_var(v))
             if base.__chandle__() in self.tensors:
@@ -122,18 +203,17 @@ class _Block:
         elif isinstance(s, X.BufferStore):
             self._store(s, mask)
         elif isinstance(s, X.Evaluate):
-            if isinstance(s.value, ir.Call):
-                self.e.value(s.value, mask)
+            yield from self._evaluate(s.value, mask)
         elif isinstance(s, X.IfThenElse):
-            self._if(s, mask)
+            yield from self._if(s, mask)
         elif isinstance(s, X.For):
-            self._for(s, mask)
+            yield from self._for(s, mask)
         elif isinstance(s, X.While):
-            self._while(s, mask)
+            yield from self._while(s, mask)
         elif isinstance(s, X.Break):
-            self.left[-1] |= mask
+            self.actor.left[-1] |= mask
         elif isinstance(s, X.Continue):
-            self.skipped[-1] |= mask
+            self.actor.skipped[-1] |= mask
         else:
             raise NotImplementedError(type(s).__name__)
 
@@ -148,20 +228,90 @@ class _Block:
             )
         self.e.values[s.node.var.__chandle__()] = value
 
-    def _allocate(self, buffer: Any) -> None:
+    def _evaluate(self, value: Any, mask: np.ndarray) -> Steps:
+        """A call; those that wait let the others run meanwhile."""
+        name = str(value.op.name) if isinstance(value, ir.Call) and isinstance(value.op, ir.Op) else ""
+        if name in ("tl.sync", "tl.named_sync"):
+            self._count(name)
+            if name == "tl.sync" or len(self.actors) > 1:
+                self._together(mask, "a barrier")
+            number = 0 if name == "tl.sync" else int(value.args[0].value)
+            expected = self.threads if name == "tl.sync" else int(value.args[1].value)
+            yield from self._meet(number, expected, mask, True)
+            self.statistics.barriers += name == "tl.sync" and self.actor is self.actors[-1]
+        elif name == "tl.mbarrier_wait":
+            self._count(name)
+            yield from self._wait_for_phase(value, mask)
+        elif isinstance(value, ir.Call):
+            self.e.value(value, mask)
+
+    def _count(self, name: str) -> None:
+        short = name.removeprefix("tl.").removeprefix("cuda.")
+        self.statistics.instructions[short] = self.statistics.instructions.get(short, 0) + 1
+
+    def _meet(self, number: int, expected: int, mask: np.ndarray, waits: bool) -> Steps:
+        """Barrier `number`: complete when `expected` threads are there."""
+        if len(self.actors) == 1:  # all are in step
+            self.shared.barrier()
+            return
+        meeting, who = self.meetings.setdefault(number, _Meeting()), self.number[mask]
+        told = self.shared.order.publish(who)
+        meeting.row = told if meeting.row is None else np.maximum(meeting.row, told)
+        meeting.came = np.append(meeting.came, who)
+        if waits:
+            meeting.waiting = np.append(meeting.waiting, who)
+        rounds = meeting.rounds
+        if len(meeting.came) == expected:
+            self.shared.order.learn(meeting.waiting, meeting.row)
+            meeting.rounds += 1
+            meeting.came = meeting.waiting = np.zeros(0, int)
+            meeting.row = None
+        elif len(meeting.came) > expected:
+            raise EmulationError(f"line {self.line}: more threads than expected at barrier {number}")
+        elif waits:
+            yield lambda: meeting.rounds > rounds
+
+    def _wait_for_phase(self, call: Any, mask: np.ndarray) -> Steps:
+        load = call.args[0].args[0]
+        index = np.broadcast_to(np.asarray(self.e.value(load.indices[0], mask)), (self.threads,))
+        parity = np.broadcast_to(np.asarray(self.e.value(call.args[1], mask)), (self.threads,))
+        places = self._byte(load.source, index, False)
+        for at in np.unique(places[mask]):
+            who = self.number[mask & (places == at)]
+            barrier, phase = self._barrier_at(int(at)), int(parity[who[0]])
+            if not barrier.passed(phase) and not barrier.left and barrier.landings:
+                barrier.land(self.shared)
+            while not barrier.passed(phase):
+                yield lambda barrier=barrier, phase=phase: self._complete(barrier, phase)
+            if barrier.known is not None:
+                self.shared.order.learn(who, barrier.known)
+
+    def _complete(self, barrier: Mbarrier, phase: int) -> bool:
+        if not barrier.passed(phase) and not barrier.left and barrier.landings:
+            barrier.land(self.shared)
+        return barrier.passed(phase)
+
+    def _barrier_at(self, at: int) -> Mbarrier:
+        if at not in self.mbarriers:
+            raise EmulationError(f"line {self.line}: byte {at} holds no barrier")
+        return self.mbarriers[at]
+
+    def _allocate(self, buffer: Any, mask: np.ndarray) -> None:
         if buffer.scope().startswith("shared"):
             if buffer.__chandle__() not in self.offsets:
                 raise EmulationError(f"{buffer.name} has no place in the arena")
             return
-        self.local[buffer.__chandle__()] = poison((self.threads, int(buffer.shape[0])), str(buffer.dtype))
+        fresh = poison((self.threads, int(buffer.shape[0])), str(buffer.dtype))
+        known = self.local.setdefault(buffer.__chandle__(), fresh)
+        known[mask] = fresh[mask]
 
-    def _if(self, s: X.IfThenElse, mask: np.ndarray) -> None:
+    def _if(self, s: X.IfThenElse, mask: np.ndarray) -> Steps:
         condition = np.broadcast_to(np.asarray(self.e.value(s.condition, mask), bool), (self.threads,))
         for branch, active in ((s.then_case, mask & condition), (s.else_case, mask & ~condition)):
             if branch is not None and active.any():
-                self._statement(branch, active)
+                yield from self._statement(branch, active)
 
-    def _for(self, s: X.For, mask: np.ndarray) -> None:
+    def _for(self, s: X.For, mask: np.ndarray) -> Steps:
         first = np.broadcast_to(np.asarray(self.e.value(s.min, mask)), (self.threads,))
         count = np.broadcast_to(np.asarray(self.e.value(s.extent, mask)), (self.threads,))
         step = 1 if s.step is None else int(s.step.value)
@@ -173,31 +323,31 @@ class _Block:
                 break
             value = (first + k * step).astype(np.int32)
             self.e.values[s.loop_var.__chandle__()] = value[0] if (value == value[0]).all() else value
-            self._statement(s.body, active)
+            yield from self._statement(s.body, active)
         self._leave()
 
-    def _while(self, s: X.While, mask: np.ndarray) -> None:
+    def _while(self, s: X.While, mask: np.ndarray) -> Steps:
         self._enter()
         while True:
             mask = self._next(mask)
             mask = mask & np.broadcast_to(np.asarray(self.e.value(s.condition, mask), bool), (self.threads,))
             if not mask.any():
                 break
-            self._statement(s.body, mask)
+            yield from self._statement(s.body, mask)
         self._leave()
 
     def _enter(self) -> None:
-        self.left.append(np.zeros(self.threads, bool))
-        self.skipped.append(np.zeros(self.threads, bool))
+        self.actor.left.append(np.zeros(self.threads, bool))
+        self.actor.skipped.append(np.zeros(self.threads, bool))
 
     def _next(self, mask: np.ndarray) -> np.ndarray:
         """Threads that begin another iteration: those that did not leave the loop by `break`."""
-        self.skipped[-1][:] = False
-        return mask & ~self.left[-1]
+        self.actor.skipped[-1][:] = False
+        return mask & ~self.actor.left[-1]
 
     def _leave(self) -> None:
-        self.left.pop()
-        self.skipped.pop()
+        self.actor.left.pop()
+        self.actor.skipped.pop()
 
     def _store(self, s: X.BufferStore, mask: np.ndarray) -> None:
         value = np.asarray(self.e.value(s.value, mask))
@@ -280,30 +430,28 @@ class _Block:
 
     def _call(self, call: ir.Call, mask: np.ndarray) -> Any:
         name = str(call.op.name).removeprefix("tl.").removeprefix("cuda.")
-        self.statistics.instructions[name] = self.statistics.instructions.get(name, 0) + 1
-        if name == "sync":
-            self._together(mask, "a barrier")
-            self.shared.barrier()
-            self.statistics.barriers += 1
-            return None
+        self._count(name)
         if name == "shuffle_xor":
-            self._together(mask, "a shuffle")
+            self._whole(mask, "a shuffle", 32)
             value = np.broadcast_to(np.asarray(self.e.value(call.args[0], mask)), (self.threads,))
             return value[self.number ^ int(call.args[1].value)]
-        if "tl." + name in thread_ops.COLLECTIVES or name in ("sync_warp", "named_sync", "named_arrive"):
+        if "tl." + name in thread_ops.COLLECTIVES or name in ("sync_warp", "named_arrive"):
             return self._collective(name, list(call.args), mask)
+        if name.startswith("tma_"):
+            self._tma(name, list(call.args), mask)
+            return None
         if name.startswith("mbarrier_"):
             return self._mbarrier(name, list(call.args), mask)
         if name == "fence_proxy_async":
             self.shared.fence(self.number[mask])
             return None
-        if name in ("fence_barrier_init", "pdl_trigger", "pdl_sync"):
+        if name in _NO_EFFECT:
             return None
         if name == "round_tf32":
             return instructions.round_tf32(np.asarray(self.e.value(call.args[0], mask)))
         if name.startswith("cp_async_commit"):
-            self.groups.append(self.open)
-            self.open = []
+            self.actor.groups.append(self.actor.open)
+            self.actor.open = []
             return None
         if name == "cp_async_wait":
             self._wait(int(call.args[0].value))
@@ -312,8 +460,8 @@ class _Block:
             self._copy(name, list(call.args), mask)
             return None
         if name.startswith("ldmatrix"):
-            self._together(mask, name)
-            self._ldmatrix(name, call.args[0].args[0], call.args[1].args[0])
+            self._whole(mask, name, 32)
+            self._ldmatrix(name, call.args[0].args[0], call.args[1].args[0], mask)
             return None
         if name.startswith("print_"):
             self._print(list(call.args), mask)
@@ -323,23 +471,34 @@ class _Block:
             return None
         if name.startswith("atomic_"):
             return atomics.update(self, name, list(call.args), mask)
+        if name == "wgmma_wait":
+            self._finish_products(int(call.args[0].value))
+            return None
+        if name.startswith("hold_"):
+            return None
         if name.startswith("wgmma_"):
-            self._together(mask, name)
-            self._wgmma(name, list(call.args))
+            self._whole(mask, name, GROUP)
+            self._wgmma(name, list(call.args), mask)
             return None
         if name.startswith("mma_"):
-            self._together(mask, name)
-            self._mma(name, *(a.args[0] for a in call.args))
+            self._whole(mask, name, 32)
+            self._mma(name, *(a.args[0] for a in call.args), mask)
             return None
         raise NotImplementedError(name)
 
     def _collective(self, name: str, args: list[Any], mask: np.ndarray) -> Any:
-        """Threads exchange values where they are; a named barrier orders the whole block, as it is run in
-        step.
-        """
+        """Threads exchange values where they are."""
         values = [np.broadcast_to(np.asarray(self.e.value(a, mask)), (self.threads,)) for a in args]
-        if name in ("sync_warp", "named_sync", "named_arrive"):
-            self.shared.barrier()
+        if name == "named_arrive":
+            for _ in self._meet(int(args[0].value), int(args[1].value), mask, False):
+                raise AssertionError("an arrival waits for nobody")
+            return None
+        if name == "sync_warp":
+            if len(self.actors) == 1:
+                self.shared.barrier()
+            else:
+                who = self.number[mask]
+                self.shared.order.learn(who, self.shared.order.publish(who))
             return None
         if name.startswith("shfl_"):
             try:
@@ -349,10 +508,10 @@ class _Block:
         if name.startswith("match_"):
             return collectives.match(name, values[0], mask)
         if name.startswith("warp_reduce_"):
-            self._together(mask, name)
+            self._whole(mask, name, 32)
             return collectives.reduce(name, values[0])
         if name.startswith("syncthreads_"):
-            self._together(mask, name)
+            self._whole(mask, name, self.threads)
             self.shared.barrier()
             flags = values[0].astype(bool)
             found = {"count": flags.sum(), "and": flags.all(), "or": flags.any()}[name.partition("_")[2]]
@@ -377,7 +536,7 @@ class _Block:
             raise EmulationError(text)
 
     def _mbarrier(self, name: str, args: list[Any], mask: np.ndarray) -> None:
-        """mbarriers by their byte in shared memory: [arrivals of a phase, arrivals to come, its parity]."""
+        """mbarriers by their byte in shared memory."""
         load = args[0].args[0]
         index = np.broadcast_to(np.asarray(self.e.value(load.indices[0], mask)), (self.threads,))[mask]
         value = (
@@ -386,23 +545,78 @@ class _Block:
         for at, number in zip(self._byte(load.source, index, False).tolist(), self.number[mask], strict=True):
             if name == "mbarrier_init":
                 assert value is not None
-                self.mbarriers[at] = [int(value[number]), int(value[number]), 0]
+                self.mbarriers[at] = Mbarrier(int(value[number]), int(value[number]))
                 continue
-            state = self.mbarriers[at]
-            if name == "mbarrier_arrive":
-                state[1] -= 1
-                if state[1] == 0:
-                    state[1], state[2] = state[0], state[2] ^ 1
-                    self.shared.barrier()
-            elif name == "mbarrier_wait":
+            barrier = self._barrier_at(at)
+            if name in ("mbarrier_expect_tx", "mbarrier_arrive_expect_tx"):
                 assert value is not None
-                if state[2] == int(value[number]):
-                    raise EmulationError(f"line {self.line}: thread {number} waits for ever at a barrier")
-            else:
+                barrier.bytes += int(value[number])
+            if name in ("mbarrier_arrive", "mbarrier_arrive_expect_tx"):
+                barrier.arrive(np.array([number]), self.shared)
+            elif name != "mbarrier_expect_tx":
                 raise NotImplementedError(name)
 
+    def _tma(self, name: str, args: list[Any], mask: np.ndarray) -> None:
+        if name == "tma_store_arrive":
+            self.actor.stores.append(self.actor.leaving)
+            self.actor.leaving = []
+        elif name.startswith("tma_store_wait"):
+            while len(self.actor.stores) > int(args[0].value):
+                for finish in self.actor.stores.pop(0):
+                    finish()
+        else:
+            for thread in self.number[mask]:
+                self._bulk_copy(name, args, int(thread), mask)
+
+    def _bulk_copy(self, name: str, args: list[Any], thread: int, mask: np.ndarray) -> None:
+        """One box between a tensor and shared memory, by a descriptor."""
+
+        def scalar(expr: Any) -> int:
+            return int(np.broadcast_to(np.asarray(self.e.value(expr, mask)), (self.threads,))[thread])
+
+        load = name.startswith("tma_load")
+        pointer = args[0 if load else 1].args[0]
+        descriptor = self.e.value(args[2 if load else 0], mask)
+        first = 3 if load else 2
+        corner = [scalar(c) for c in args[first : first + len(descriptor.box)]]
+        index, inside = bulk.elements(descriptor, corner, self.sizes)
+        tensor = self.by_name[descriptor.tensor]
+        begin = self._byte(pointer.source, np.array([scalar(pointer.indices[0])]), False)
+        if begin[0] % 128:
+            raise EmulationError(f"line {self.line}: a bulk copy of {pointer.source.name} is not aligned")
+        place = bulk.places(descriptor, int(begin[0]))
+        owners, what = np.full(len(place), thread), self._what(pointer.source)
+        if load:
+            data = np.zeros(len(index), tensor.dtype)
+            data[inside] = tensor[index[inside]]
+            bytes_ = data.view(np.uint8).reshape(-1, 16)
+            self.shared.begin(owners, place, 16, what)
+            at = self._byte(args[1].args[0].source, np.array([scalar(args[1].args[0].indices[0])]), False)
+
+            def landing() -> int:
+                self.shared.land(owners, place, bytes_, proxy=True)
+                return bytes_.size
+
+            self._barrier_at(int(at[0])).landings.append((thread, landing))
+            return
+        found = self.shared.read_by_proxy(owners, place, 16, what)
+        self.shared.leave(place, 16, True)
+
+        def finish() -> None:
+            self.shared.leave(place, 16, False)
+            values = np.ascontiguousarray(found).view(tensor.dtype).ravel()
+            tensor[index[inside]] = values[inside]
+
+        self.actor.leaving.append(finish)
+
     def _together(self, mask: np.ndarray, what: str) -> None:
-        if not mask.all():
+        if not mask[self.actor.mask].all():
+            raise EmulationError(f"line {self.line}: {what} where only some threads pass")
+
+    def _whole(self, mask: np.ndarray, what: str, size: int) -> None:
+        """An instruction of whole warps or groups."""
+        units = mask.reshape(-1, size)
+        if (units.any(axis=1) != units.all(axis=1)).any():
             raise EmulationError(f"line {self.line}: {what} where only some threads pass")
 
     def _copy(self, name: str, args: list[Any], mask: np.ndarray) -> None:
@@ -422,20 +636,20 @@ class _Block:
         self._check(to.source, (place[:, None] + np.arange(count))[mask], True)
         start, active = self._byte(to.source, place[mask], False), self.number[mask]
         self.shared.begin(active, start, size, self._what(to.source))
-        self.open.append((active, start, _bytes(data[mask], True)))
+        self.actor.open.append((active, start, _bytes(data[mask], True)))
 
     def _wait(self, in_flight: int) -> None:
-        while len(self.groups) > in_flight:
-            for thread, start, data in self.groups.pop(0):
+        while len(self.actor.groups) > in_flight:
+            for thread, start, data in self.actor.groups.pop(0):
                 self.shared.land(thread, start, data)
 
-    def _ldmatrix(self, name: str, to: Any, come: Any) -> None:
+    def _ldmatrix(self, name: str, to: Any, come: Any, mask: np.ndarray) -> None:
         count = int(name[len("ldmatrix_x")])
         index = np.broadcast_to(np.asarray(self.e.value(come.indices[0], self.all)), (self.threads,))
         start = self._byte(come.source, index, False)
-        if (start % 16).any():
+        if (start[mask] % 16).any():
             raise EmulationError(f"line {self.line}: ldmatrix rows are not aligned to 16 bytes")
-        used = self.number % 32 < 8 * count
+        used = (self.number % 32 < 8 * count) & mask
         rows = np.zeros((self.threads, 16), np.uint8)
         rows[used] = self.shared.read(self.number[used], start[used], 16, self._what(come.source))
         for first in range(0, self.threads, 8):
@@ -447,26 +661,26 @@ class _Block:
         array = self.local[to.source.__chandle__()]
         values = flat.view(array.dtype)
         at = np.broadcast_to(np.asarray(self.e.value(to.indices[0], self.all)), (self.threads,))
-        lanes = at[:, None] + np.arange(values.shape[1])
+        lanes = (at[:, None] + np.arange(values.shape[1]))[mask]
         self._check(to.source, lanes, False)
-        array[self.number[:, None], lanes] = values
+        array[self.number[mask][:, None], lanes] = values[mask]
 
-    def _mma(self, name: str, d: Any, a: Any, b: Any) -> None:
+    def _mma(self, name: str, d: Any, a: Any, b: Any, mask: np.ndarray) -> None:
         of_a, of_b, of_d = instructions.registers_of(name)
-        left, _ = self._registers(a, of_a)
-        right, _ = self._registers(b, of_b)
-        old, at = self._registers(d, of_d)
-        new = instructions.mma(name, old, left, right).reshape(self.threads, of_d)
-        self.local[d.source.__chandle__()][self.number[:, None], at] = new
+        left, _ = self._registers(a, of_a, mask)
+        right, _ = self._registers(b, of_b, mask)
+        old, at = self._registers(d, of_d, mask)
+        new = instructions.mma(name, old, left, right).reshape(-1, of_d)
+        self.local[d.source.__chandle__()][self.number[mask][:, None], at] = new
 
-    def _wgmma(self, name: str, args: list[Any]) -> None:
+    def _wgmma(self, name: str, args: list[Any], mask: np.ndarray) -> None:
         op = wgmma.instruction(name)
         numbers = [int(a.value) for a in args[:-3]]
         d, a, b = (x.args[0] for x in args[-3:])
         registers, old = self.local[d.source.__chandle__()], self.number[:, None]
         at = self._pointed(d)[:, None] + np.arange(op.tiles * op.n // 2)
-        self._check(d.source, at, False)
-        for first in range(0, self.threads, wgmma.GROUP):
+        self._check(d.source, at[mask], False)
+        for first in np.flatnonzero(mask)[:: wgmma.GROUP].tolist():
             mine = slice(first, first + wgmma.GROUP)
             right = [
                 self._matrix(b, mine, op.n, numbers[-6:-3], k, numbers[-3:], 0, op.b_turned, op.operand)
@@ -486,8 +700,27 @@ class _Block:
                     for t in range(op.tiles)
                     for k in range(op.steps)
                 ]
-            new = wgmma.multiply(op, registers[old[mine], at[mine]], left, right)
-            registers[old[mine], at[mine]] = new
+            key = (d.source.__chandle__(), first)
+            pending = [p for p in self.actor.products if p.key == key]
+            before = pending[-1].new if pending else registers[old[mine], at[mine]]
+            new = wgmma.multiply(op, before, left, right)
+            if op.goes_on:  # until somebody waits the registers hold nothing that could be used
+                self.actor.products.append(_Product(key, registers, (old[mine], at[mine]), new, self.read))
+                registers[old[mine], at[mine]] = poison(new.shape, str(d.source.dtype))
+            else:
+                registers[old[mine], at[mine]] = new
+            self.read = []
+
+    def _finish_products(self, in_flight: int) -> None:
+        """The oldest products arrive in their registers; nobody may have written to their operands."""
+        groups = len({p.key[1] for p in self.actor.products}) or 1
+        while len(self.actor.products) > in_flight * groups:
+            done = self.actor.products.pop(0)
+            for places, bytes_, what in done.read:
+                if (self.shared.data[places[:, None] + np.arange(16)] != bytes_).any():
+                    raise EmulationError(f"{what} was overwritten while wgmma read it")
+            if not any(p.key == done.key for p in self.actor.products):
+                done.registers[done.at] = done.new
 
     def _matrix(
         self,
@@ -511,7 +744,9 @@ class _Block:
 
         def read(places: np.ndarray) -> np.ndarray:
             threads = np.full(len(places), thread)
-            return self.shared.read_by_proxy(threads, places, 16, self._what(pointer.source))
+            found = self.shared.read_by_proxy(threads, places, 16, self._what(pointer.source))
+            self.read.append((places, found.copy(), self._what(pointer.source)))
+            return found
 
         mode, leading, stride = descriptor
         return wgmma.matrix(read, start, rows, mode, leading, stride, turned, operand)
@@ -519,12 +754,12 @@ class _Block:
     def _pointed(self, load: Any) -> np.ndarray:
         return np.broadcast_to(np.asarray(self.e.value(load.indices[0], self.all)), (self.threads,))
 
-    def _registers(self, load: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    def _registers(self, load: Any, count: int, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """[warps, 32, count] registers beginning at the pointer, and where they are."""
         at = np.broadcast_to(np.asarray(self.e.value(load.indices[0], self.all)), (self.threads,))
-        lanes = at[:, None] + np.arange(count)
+        lanes = (at[:, None] + np.arange(count))[mask]
         self._check(load.source, lanes, False)
-        found = self.local[load.source.__chandle__()][self.number[:, None], lanes]
+        found = self.local[load.source.__chandle__()][self.number[mask][:, None], lanes]
         return found.reshape(-1, 32, count), lanes
 
 

@@ -17,7 +17,7 @@ from tests.emulator.instructions import OPERANDS, RESULTS
 GROUP = 128  # threads of a warpgroup
 _UNIT = 16
 _WIDTH = {1: 128, 2: 64, 3: 32}  # swizzle mode -> bytes in a row of an atom
-_NAME = re.compile(r"wgmma_(\d+)x64x(\d+)_(\d+)x16_(f16|bf16)_(f32|f16)_(ss|rs)([tn])([tn])")
+_NAME = re.compile(r"wgmma_(\d+)x64x(\d+)_(\d+)x16_(f16|bf16)_(f32|f16)_(ss|rs)([tn])([tn])(_async)?")
 
 Read = Callable[[np.ndarray], np.ndarray]  # byte addresses [n] -> [n, 16] bytes
 
@@ -34,14 +34,15 @@ class Instruction:
     by_registers: bool
     a_turned: bool
     b_turned: bool
+    goes_on: bool = False  # it is waited for by another statement
 
 
 def instruction(name: str) -> Instruction:
     match = _NAME.fullmatch(name)
     assert match is not None, name
     tiles, n, steps = (int(match[k]) for k in (1, 2, 3))
-    operand, result, form, a, b = match.groups()[3:]
-    return Instruction(tiles, n, steps, operand, result, form == "rs", a == "t", b == "t")
+    operand, result, form, a, b, goes_on = match.groups()[3:]
+    return Instruction(tiles, n, steps, operand, result, form == "rs", a == "t", b == "t", bool(goes_on))
 
 
 def matrix(

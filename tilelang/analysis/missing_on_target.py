@@ -14,7 +14,8 @@ from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.compat import MISSING_ON_TARGET
 from tilelang.ir.spans import from_tvm
 from tilelang.ir.thread_ops import call_name
-from tilelang.ir.tile_program import Bind, Evaluate, For, If, Node, Store, walk
+from tilelang.ir.tile_program import Bind, Do, Evaluate, For, If, Node, Store, walk
+from tilelang.ops.tma import is_tma
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -25,6 +26,12 @@ def check(subject: Subject) -> Iterator[Problem]:
             span = subject.program.name_span if subject.launch is None else subject.launch.span
             yield MISSING_ON_TARGET.at(span, name=name, target=subject.target, needs=requirement.words())
     for node in walk(subject.program.body):
+        if isinstance(node, Do) and node.record.op == "copy" and is_tma(node.record):
+            name, requirement = REQUIREMENTS["tma_copy"]
+            if not requirement.met_by(subject.target):
+                yield MISSING_ON_TARGET.at(
+                    node.span, name=name, target=subject.target, needs=requirement.words()
+                )
         for value in _values(node):
             for call in _calls(value):
                 found = REQUIREMENTS.get(call_name(call).removeprefix("tl."))

@@ -68,6 +68,9 @@ class Subject:
         constants = frozenset(s.var for s in self.program.symbols if s.kind == "const")
         launch = None if self.launch is None else self.launch.span
         plain = CheckContext(self.target, self.threads, constants, self.prover, self.text, launch)
+        if self.launch is not None and self.launch.threads is not None:
+            pairs = zip(self.launch.thread_vars, self.launch.threads, strict=False)
+            plain = replace(plain, thread_vars=tuple(pairs))
         return replace(plain, wgmma=wgmma_choice(self.program, plain))
 
     @cached_property

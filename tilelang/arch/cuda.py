@@ -77,6 +77,11 @@ MMA_SYNC: tuple[tuple[int, MatrixInstruction], ...] = (
 # true.
 DISABLE_WGMMA = "tl.disable_wgmma"
 WGMMA_SM = 90
+# Whether pipelined loops are shared between a warp group that fetches by TMA and others that compute, on
+# sm_90a where it fits. A kernel decides for itself by this attribute (a pass configuration): False asks for
+# it.
+DISABLE_WARP_SPECIALISED = "tl.disable_warp_specialized"
+WARP_SPECIALISED_BY_DEFAULT = False
 # (operand dtype, accumulator dtype) that are emitted as wgmma.mma_async m64nNk16 (PTX ISA 9.7.16.5).
 WGMMA: frozenset[tuple[str, str]] = frozenset(
     {("float16", "float32"), ("float16", "float16"), ("bfloat16", "float32")}

@@ -64,20 +64,20 @@ def _place(buffer: Buffer, indices: list[Any]) -> Any:
     return X.address_of(X.BufferLoad(buffer.var, [as_index(i) for i in indices]))
 
 
-def _barrier(run: Run, call: Bound) -> Any:
+def _barrier(run: Run, call: Bound, name: str = "mbarrier") -> Any:
     """The address of the barrier that an argument names."""
-    value = call.value("mbarrier")
+    value = call.value(name)
     if isinstance(value, Late):
         value = value.region
     if isinstance(value, Buffer):
-        value = Region(value, None, call.span_of("mbarrier"))
+        value = Region(value, None, call.span_of(name))
     if isinstance(value, Unknown):
         run.complete = False
         return value
     if not isinstance(value, Region) or value.buffer.dtype != "uint64" or value.buffer.scope != "shared":
         kind = "another buffer" if isinstance(value, Region) else named_type(value)
-        what = f"`mbarrier` must be a barrier made by T.alloc_barrier, not {kind}"
-        return run.report(BAD_ARGUMENTS, call.span_of("mbarrier"), callee=call.callee, what=what)
+        what = f"`{name}` must be a barrier made by T.alloc_barrier, not {kind}"
+        return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
     lost = any_unknown(list(value.starts))
     if lost is not None:
         run.complete = False
@@ -139,6 +139,40 @@ def _async_copy(run: Run, call: Bound) -> None:
         run.emit(Evaluate(tile_ops.call(tile_ops.ASYNC_COMMIT, [], span=call.span), call.span))
 
 
+def _tma_copy(run: Run, call: Bound) -> None:
+    """The copy as an operation on tiles; a barrier is what tells loads from stores."""
+    if not _in_launch(run, call):
+        return
+    if call.value("barrier") is None:
+        record_operation(run, "copy", {"tma": True}, call)
+        return
+    barrier = _barrier(run, call, "barrier")
+    if isinstance(barrier, Unknown):
+        run.complete = False
+        return
+    record_operation(run, "copy", {"tma": True, "barrier": barrier}, call)
+
+
+def _store_wait(run: Run, call: Bound) -> None:
+    count, read = as_int(call.value("count", 0)), call.value("read", True)
+    if count is None or count < 0 or not isinstance(read, bool | int):
+        what = "`count` is a number known at compile time, 0 or more, and `read` True or False"
+        run.report(BAD_ARGUMENTS, call.span_of("count"), callee=call.callee, what=what)
+    elif _in_launch(run, call):
+        name = "tma_store_wait" if read else "tma_store_wait_all"
+        _emit(run, name, [X.const(count, "int32")], call)
+
+
+def _arrive(run: Run, call: Bound) -> None:
+    """At a barrier of this block, or of another one of the cluster."""
+    if call.value("cta_id") is None:
+        _on_barrier("mbarrier_arrive")(run, call)
+    elif _in_launch(run, call):
+        args = [_barrier(run, call), _number(run, call, "cta_id", "uint32")]
+        if any_unknown(args) is None:
+            _emit(run, "mbarrier_arrive_remote", args, call)
+
+
 def _registers(increase: bool | None) -> Callable[[Run, Bound], None]:
     def emit(run: Run, call: Bound) -> None:
         number, up = as_int(call.value("reg_count")), increase
@@ -163,7 +197,10 @@ def _nothing(run: Run, call: Bound) -> None:
 
 BARRIER_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "alloc_barrier": _alloc_barrier,
-    "mbarrier_arrive": _on_barrier("mbarrier_arrive"),
+    "mbarrier_arrive": _arrive,
+    "tma_copy": _tma_copy,
+    "tma_store_arrive": _plain("tma_store_arrive"),
+    "tma_store_wait": _store_wait,
     "barrier_arrive": _on_barrier("mbarrier_arrive"),
     "mbarrier_wait_parity": _on_barrier("mbarrier_wait", "parity"),
     "barrier_wait": _on_barrier("mbarrier_wait", "parity"),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm import ir
+from tvm import tirx as X
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_LANGUAGE_NAME
 from tilelang.frontend.allocations import allocate
@@ -30,6 +31,8 @@ from tilelang.frontend.sparse_gemm import sparse_gemm
 from tilelang.frontend.tensors import const, dynamic, empty, reshape, strided_tensor, tensor, view
 from tilelang.frontend.thread_calls import THREAD_CALLS
 from tilelang.frontend.tile_ops import record_operation
+from tilelang.ir import tile_ops
+from tilelang.ir.tile_program import Evaluate
 from tilelang.ir.values import Unknown
 from tilelang.language.names import LANGUAGE, Entry
 
@@ -170,11 +173,16 @@ def _use_swizzle(run: Run, bound: Bound) -> None:
 
 
 def _wait_wgmma(run: Run, bound: Bound) -> None:
-    """Nothing: a T.gemm has its products when it ends."""
+    """Only T.wgmma_gemm is waited for: a T.gemm has its products when it ends."""
     count = bound.value("id")
-    if not isinstance(count, Unknown) and (not isinstance(count, int) or count < 0):
+    if isinstance(count, Unknown):
+        run.complete = False
+    elif not isinstance(count, int) or count < 0:
         what = "id is the number of groups that may be on their way, 0 or more"
         run.report(BAD_ARGUMENTS, bound.span_of("id"), callee=bound.callee, what=what)
+    elif run.launch is not None:
+        call = tile_ops.call(tile_ops.WGMMA_WAIT, [X.const(count, "int32")], span=bound.span)
+        run.emit(Evaluate(call, bound.span))
 
 
 _ANNOTATIONS: dict[str, Callable[[Run, Bound], None]] = {

@@ -43,10 +43,8 @@ def record_operation(run: Run, op: str, fixed: Mapping[str, Any], call: Bound) -
     operands: dict[str, Operand] = {}
     hints = call.value("annotations")
     for name, argument in call.arguments.items():
-        if name in (
-            "annotations",
-            "loop_layout",
-        ):  # who moves what changes the speed only, and is chosen here
+        # Who moves what changes the speed only, and is chosen here.
+        if name in ("annotations", "loop_layout") or name in fixed:
             continue
         value = _operand(run, call, name, argument)
         if isinstance(value, Unknown):

@@ -18,7 +18,9 @@ from tilelang.diagnostics.span import Span
 from tilelang.ir.spans import to_tvm
 
 COPY = "tl.copy"
+TMA_COPY = "tl.tma_copy"  # (source, destination, address of the barrier of a load)
 GEMM = "tl.gemm"
+WGMMA_WAIT = "tl.wgmma_wait"  # (groups that may be in flight): nothing where no gemm is asynchronous
 FILL = "tl.fill"
 REDUCE = "tl.reduce"
 SCAN = "tl.scan"

@@ -40,6 +40,7 @@ from tilelang.language.atomics import (
 )
 from tilelang.language.barriers import (
     alloc_barrier,
+    alloc_cluster_barrier,
     annotate_consumer_reg_alloc,
     annotate_producer_reg_dealloc,
     async_copy,
@@ -64,6 +65,9 @@ from tilelang.language.barriers import (
     ptx_commit_group,
     ptx_wait_group,
     set_max_nreg,
+    tma_copy,
+    tma_store_arrive,
+    tma_store_wait,
 )
 from tilelang.language.debug import (
     device_assert,
@@ -541,6 +545,7 @@ __all__ = [
     "all_of",
     "all_sync",
     "alloc_barrier",
+    "alloc_cluster_barrier",
     "alloc_fragment",
     "alloc_global",
     "alloc_local",
@@ -893,6 +898,9 @@ __all__ = [
     "tan",
     "tanh",
     "tfloat32",
+    "tma_copy",
+    "tma_store_arrive",
+    "tma_store_wait",
     "transpose",
     "trunc",
     "truncdiv",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from tilelang.language.values import OutsideKernelError, Scalar, Tile
 
@@ -16,7 +16,7 @@ def alloc_barrier(arrive_count: int | list[int]) -> Tile:
 
 
 def mbarrier_arrive(mbarrier: Any, cta_id: Any = None) -> None:
-    """Say that this thread has arrived. cta_id (another block of the cluster) is not supported."""
+    """Say that this thread has arrived. cta_id: at the barrier of that block of the cluster, by its rank."""
     raise OutsideKernelError("mbarrier_arrive")
 
 
@@ -43,6 +43,44 @@ def barrier_arrive(mbarrier: Any) -> None:
 def barrier_wait(mbarrier: Any, parity: Any) -> None:
     """The same as `T.mbarrier_wait_parity`."""
     raise OutsideKernelError("barrier_wait")
+
+
+def alloc_cluster_barrier(arrive_count: int | list[int]) -> Tile:
+    """`T.alloc_barrier`, for barriers at which other blocks of the cluster arrive too."""
+    raise OutsideKernelError("alloc_cluster_barrier")
+
+
+def tma_copy(
+    src: Any,
+    dst: Any,
+    *,
+    barrier: Any = None,
+    cluster_mask: Any = None,
+    leader_scope_threads: int | None = None,
+    eviction_policy: Literal["evict_normal", "evict_first", "evict_last"] | None = None,
+    annotations: Any = None,
+) -> None:
+    """Begin to copy a tile between global and shared memory by TMA and go on; from sm_90 on.
+
+    One of the threads that come here issues it. Into shared memory: `barrier` expects the bytes, and the tile
+    is there once all have arrived (`T.mbarrier_arrive`) and the phase is complete (`T.mbarrier_wait_parity`).
+    Out of it: the tile may be overwritten after `T.tma_store_wait()`. Extents are those of `T.copy`, dtypes
+    are equal; what lies outside the tensor gives 0 and is not written. cluster_mask is not supported.
+    """
+    raise OutsideKernelError("tma_copy")
+
+
+def tma_store_arrive() -> None:
+    """Close the group of this thread's copies out of shared memory; `T.tma_copy` has done so already."""
+    raise OutsideKernelError("tma_store_arrive")
+
+
+def tma_store_wait(count: int = 0, read: bool = True) -> None:
+    """Wait until at most `count` groups of this thread's copies out of shared memory are on their way.
+
+    read: until their tiles may be overwritten; False: until the tensor is written.
+    """
+    raise OutsideKernelError("tma_store_wait")
 
 
 def fence_proxy_async() -> None:

@@ -73,7 +73,7 @@ _TILE_OPS = {
     "copy": Entry("tile_op", "copy"),
     "gemm": Entry("tile_op", "gemm", unsupported=frozenset({"mbar"})),
     "gemm_sp": Entry("tile_op", "gemm_sp"),
-    "wgmma_gemm": Entry("tile_op", "gemm"),
+    "wgmma_gemm": Entry("tile_op", "gemm", {"asynchronous": True}),
     "fill": Entry("tile_op", "fill"),
     "clear": Entry("tile_op", "fill", {"value": 0}),
     "reduce_sum": _reduce("sum"),
@@ -186,12 +186,14 @@ _EXTERNS = _entries(
 _BARRIERS = _entries(
     "barrier",
     "cluster_arrive cluster_arrive_relaxed cluster_wait cluster_sync block_rank_in_cluster "
+    "tma_store_arrive tma_store_wait mbarrier_arrive "
     "alloc_barrier mbarrier_wait_parity mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_arrive "
     "barrier_wait fence_proxy_async ptx_commit_group ptx_wait_group pdl_trigger pdl_sync set_max_nreg "
     "inc_max_nreg dec_max_nreg no_set_max_nreg disable_warp_group_reg_alloc "
     "annotate_producer_reg_dealloc annotate_consumer_reg_alloc",
 ) | {
-    "mbarrier_arrive": Entry("barrier", "mbarrier_arrive", unsupported=frozenset({"cta_id"})),
+    "tma_copy": Entry("barrier", "tma_copy", unsupported=frozenset({"cluster_mask"})),
+    "alloc_cluster_barrier": Entry("barrier", "alloc_barrier"),
     "async_copy": Entry("barrier", "async_copy"),
 }
 

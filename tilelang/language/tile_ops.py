@@ -101,15 +101,15 @@ def wgmma_gemm(
     clear_accum: Any = False,
     annotations: Annotations = None,
 ) -> None:
-    """`T.gemm` for kernels that wait for it with `T.wait_wgmma`; here C is complete when it returns.
+    """`T.gemm` that begins and goes on: C may be used, and A and B overwritten, after `T.wait_wgmma`.
 
-    Shapes, memory and dtypes as in `T.gemm`. The instruction is the one that T.gemm takes.
+    Shapes, memory and dtypes as in `T.gemm`. Where wgmma is not there or does not fit, C is complete at once.
     """
     raise OutsideKernelError("wgmma_gemm")
 
 
 def wait_wgmma(id: int) -> None:
-    """Wait until at most `id` groups of `T.wgmma_gemm` are on their way; none ever is here."""
+    """Wait until at most the `id` newest of the products that `T.wgmma_gemm` began are on their way."""
     raise OutsideKernelError("wait_wgmma")
 
 

@@ -13,6 +13,7 @@ from tilelang.layout.shared import matrix_operand
 from tilelang.layout.warp_partition import WarpPartition, warp_partitions
 
 WGMMA_BITS = 16  # of the operands' elements
+GROUP_THREADS = 32 * WGMMA_WARPS  # of a warp group, which begins at a multiple of them
 _MOST_ACCUMULATORS = 192  # registers of one thread, of 255
 
 
@@ -65,7 +66,7 @@ def wgmma_partition(
     """
     m, n, k = shape
     legal = (a.dtype, accumulator) in WGMMA and a.dtype == b.dtype
-    if not legal or m % WGMMA_M or k % WGMMA_K or threads % (32 * WGMMA_WARPS):
+    if not legal or m % WGMMA_M or k % WGMMA_K or threads % GROUP_THREADS:
         return None
     if b.in_registers or not b.is_tiled:
         return None

@@ -30,6 +30,7 @@ from tilelang.ops.operands import (
 )
 from tilelang.ops.slices import slice_text
 from tilelang.ops.tile_op import CheckContext, Mode, OpDescription, RegionAccess, TileOp
+from tilelang.ops.tma import TmaCopy, is_tma, verify_tma
 
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
@@ -94,6 +95,14 @@ def build(record: OpRecord) -> Any:
         raise ValueError("both operands of T.copy must be known")
     extents = copy_extents(src, dst)
     span = to_tvm(record.span)
+    if is_tma(record):
+        return TmaCopy(
+            operand_region(src, extents.src),
+            operand_region(dst, extents.dst),
+            record.value("barrier"),
+            record.value("eviction_policy"),
+            span=span,
+        ).call()
     if src.is_point and dst.is_point:
         value = src.buffer.var[tuple(src.starts)]
         return X.BufferStore(dst.buffer.var, convert(value, str(dst.buffer.dtype)), list(dst.starts), span)
@@ -111,10 +120,12 @@ def build(record: OpRecord) -> Any:
 
 
 def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
-    """copy-shape."""
+    """copy-shape, and what T.tma_copy asks for besides."""
     src, dst = record.region("src"), record.region("dst")
     if src is None or dst is None or not (src.fits_rank and dst.fits_rank):
         return
+    if is_tma(record):
+        yield from verify_tma(record, src, dst)
     extents = copy_extents(src, dst, context.prover)
     for mismatch in extents.mismatches:
         yield _mismatch(record, src, dst, mismatch, context)

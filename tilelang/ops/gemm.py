@@ -20,7 +20,7 @@ from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, Value, as_int, show
 from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition, warp_partitions
-from tilelang.layout.wgmma_partition import WgmmaOperand, wgmma_partition
+from tilelang.layout.wgmma_partition import GROUP_THREADS, WgmmaOperand, wgmma_partition
 from tilelang.ops.build import attributes, operand_region, option
 from tilelang.ops.operands import declared, dtype_name, regions, scope_name, shape_text, times
 from tilelang.ops.source_edits import (
@@ -52,12 +52,14 @@ class Gemm:
     transpose_b: bool = False
     policy: str = "Square"
     clear_accum: Any = False
+    asynchronous: bool = False  # C is complete after `tl.wgmma_wait` only, where the target can
     span: Any = None
 
     def call(self) -> Any:
         """The statement `tl.gemm(a, b, c, clear_accum)`."""
         clear = X.const(self.clear_accum, "bool") if isinstance(self.clear_accum, bool) else self.clear_accum
         attrs = {"transpose_a": self.transpose_a, "transpose_b": self.transpose_b, "policy": self.policy}
+        attrs["asynchronous"] = self.asynchronous or None
         return X.Evaluate(
             tile_ops.call(tile_ops.GEMM, [self.a, self.b, self.c, clear], attrs, span=self.span), self.span
         )
@@ -99,6 +101,7 @@ def build(record: OpRecord) -> Any:
         transpose_b=bool(as_int(record.value("transpose_B", False))),
         policy=option(record.value("policy", "Square")),
         clear_accum=clear if as_int(clear) is None else bool(as_int(clear)),
+        asynchronous=bool(record.value("asynchronous", False)),
         span=to_tvm(record.span),
     ).call()
 
@@ -411,19 +414,20 @@ def _check_tile(
                 nearest=_nearest(size, step),
             )
     warp = context.target.warp_size
-    if context.threads is not None and context.threads % warp:
-        whole = context.threads // warp
+    threads = context.threads_of(record)
+    if threads is not None and threads % warp:
+        whole = threads // warp
         yield resource_rules.THREAD_WARPS.at(
             record.callee_span,
             related=_launched(context),
             fixes=_other_threads(context, [whole * warp, (whole + 1) * warp]),
-            threads=context.threads,
+            threads=threads,
             warp=warp,
             target=context.target,
-            nearest=_nearest(context.threads, warp),
+            nearest=_nearest(threads, warp),
         )
-    elif context.threads is not None and legal:
-        yield from _check_warps(record, pairs, family[0], context.threads, context)
+    elif threads is not None and legal:
+        yield from _check_warps(record, pairs, family[0], threads, context)
 
 
 def _check_warps(
@@ -545,9 +549,10 @@ def gemm_plan(record: OpRecord, context: CheckContext) -> GemmPlan | None:
     if chosen is None:
         return None
     warps = None
-    if context.threads is not None:
+    threads = context.threads_of(record)
+    if threads is not None:
         policy = str(option(record.value("policy", "Square")))
-        count = context.threads // context.target.warp_size
+        count = threads // context.target.warp_size
         warps = warp_partition(policy, m, n, count, chosen.m, chosen.n)
     return GemmPlan(m, n, k, operand, accumulator, *transposes, chosen, warps)
 
@@ -557,7 +562,8 @@ def _wgmma(
 ) -> WarpPartition | None:
     """The grid of warps with which wgmma carries out this gemm, None where mma.sync does."""
     found = regions(record, ("A", "B", "C"))
-    if found is None or context.threads is None or context.wgmma is None:
+    team = context.team_of(record)
+    if found is None or team is None or context.wgmma is None or team.first % GROUP_THREADS:
         return None
     fragments = [r.buffer for r in found if r.buffer.scope == "local.fragment"]
     if found[2].buffer.scope != "local.fragment" or any(b in context.wgmma.refused for b in fragments):
@@ -566,7 +572,7 @@ def _wgmma(
     policy, accumulator = str(option(record.value("policy", "Square"))), dtype_name(found[2].buffer)
     if operands[0] is None or operands[1] is None or accumulator is None:
         return None
-    return wgmma_partition(shape, operands[0], operands[1], accumulator, transposes, policy, context.threads)
+    return wgmma_partition(shape, operands[0], operands[1], accumulator, transposes, policy, team.threads)
 
 
 def _wgmma_operand(region: Region, choice: WgmmaChoice) -> WgmmaOperand | None:

@@ -16,6 +16,7 @@ from tilelang.arch.target import Target
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.span import Span
 from tilelang.ir.prove import Prover, free_vars
+from tilelang.ir.teams import Team, team_under, thread_numbers
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Buffer, Region, Unknown, as_int
 
@@ -62,7 +63,28 @@ class CheckContext:
     prover: Prover = field(default_factory=Prover)  # knows which symbols are extents, hence positive
     text: str = ""  # the module's source, for fixes that need it
     launch: Span | None = None  # the `T.Kernel(...)` call, if there is exactly one
+    thread_vars: tuple[tuple[Any, int], ...] = ()  # of the launch, with their extents, x first
     wgmma: WgmmaChoice | None = None  # None: no gemm of this kernel becomes wgmma on this target
+
+    def threads_of(self, record: OpRecord) -> int | None:
+        """Threads that do an operation together: those of the block, or of the team whose code it stands in
+        (`ir.teams`). None where that is not known.
+        """
+        team = self.team_of(record)
+        return None if team is None else team.threads
+
+    def team_of(self, record: OpRecord) -> Team | None:
+        """The threads that do an operation together; None where that is not known."""
+        if self.threads is None:
+            return None
+        block = Team(0, self.threads)
+        guards = [
+            (g.condition, g.negated) for g in record.context.guards if not isinstance(g.condition, Unknown)
+        ]
+        if not guards or self.target.kind != "cuda":
+            return block
+        numbers = thread_numbers([(v.__chandle__(), n) for v, n in self.thread_vars])
+        return team_under(guards, numbers, block)
 
     def runtime(self, value: Any) -> bool:
         """Whether a size is certainly not known when the kernel is compiled."""

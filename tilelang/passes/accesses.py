@@ -71,7 +71,14 @@ def _reads(expr: Any) -> Iterator[Access]:
 
 
 # Position of the operand that a tile operation writes.
-_WRITTEN = {tile_ops.COPY: 1, tile_ops.FILL: 0, tile_ops.REDUCE: 1, tile_ops.SCAN: 1, tile_ops.GEMM: 2}
+_WRITTEN = {
+    tile_ops.COPY: 1,
+    tile_ops.TMA_COPY: 1,
+    tile_ops.FILL: 0,
+    tile_ops.REDUCE: 1,
+    tile_ops.SCAN: 1,
+    tile_ops.GEMM: 2,
+}
 
 
 def _call(call: Any) -> Iterator[Access]:
@@ -94,7 +101,7 @@ def _call(call: Any) -> Iterator[Access]:
     kind = str(call.attrs["kind"]) if name == tile_ops.ATOMIC else ""
     if written is None and name.startswith("tl.") and kind != "load":
         written = 0
-    only_written = name in (tile_ops.COPY, tile_ops.FILL, tile_ops.SCAN) or (
+    only_written = name in (tile_ops.COPY, tile_ops.TMA_COPY, tile_ops.FILL, tile_ops.SCAN) or (
         (name == tile_ops.REDUCE and bool(call.attrs["clear"])) or kind == "store"
     )
     for k, arg in enumerate(args):

@@ -6,6 +6,9 @@ Out: a LayoutMap: a Fragment for every fragment buffer and for every Parallel lo
 Not: changing the function. Nothing is ever assumed: at the end each loop's every access is checked, element
      by element, to lie in a register of the thread that runs the iteration.
 
+A team (`ir.teams`) has layouts over its own threads. A fragment that a team touches belongs to it (or to
+several of one size, each with its copy); what the whole block does with it, the team does alone.
+
 Levels, as in the language's contract: *strict* (what gemms impose; a fragment touched outside Parallel loops
 and tile operations is held by every thread), *common* (from buffers with a layout to loops touching them, and
 back), *free* (connected loops and fragments that are left: each loop is tried as the root, the cheapest
@@ -25,8 +28,10 @@ from tvm import tirx as X
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules import layout as rules
+from tilelang.diagnostics.rules.order import FRAGMENT_OF_A_TEAM
 from tilelang.ir import tile_ops
 from tilelang.ir.spans import from_tvm, place_of
+from tilelang.ir.teams import Team, branches, thread_numbers
 from tilelang.layout.annotated import LOOP_LAYOUT, Annotation, annotations_of, loop_annotation
 from tilelang.layout.fragment import (
     Fragment,
@@ -34,11 +39,12 @@ from tilelang.layout.fragment import (
     partition_rows,
     replicated,
 )
-from tilelang.layout.shared import SharedLayout, linear, strided
+from tilelang.layout.shared import SharedLayout, linear, matrix_operand, strided
 from tilelang.layout.views import viewed
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
-from tilelang.passes.accesses import accesses, storages
+from tilelang.ops.tma import TmaCopy
+from tilelang.passes.accesses import Access, accesses, all_accesses, storages
 from tilelang.passes.loop_layouts import (
     Site,
     Use,
@@ -54,7 +60,7 @@ from tilelang.passes.loop_layouts import (
     spread,
 )
 from tilelang.passes.parallel_loop import ParallelLoop, VectorWidths, in_memory, parallel_loop
-from tilelang.passes.walk import FRAGMENT, assume, bits_of, children, constant, loop_kind, shape_of
+from tilelang.passes.walk import FRAGMENT, assume, bits_of, children, constant, loop_kind, shape_of, walk
 
 _GEMM = "T.gemm"  # how messages about what a gemm pins begin
 
@@ -67,7 +73,7 @@ class GemmLayouts:
     shared: Mapping[int, SharedLayout]
 
 
-GemmRule = Callable[[Gemm, int], GemmLayouts]
+GemmRule = Callable[[Gemm, Team], GemmLayouts]
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,8 @@ class LayoutMap:
     # Copies between fragments that lie in different threads: the loop -> layouts of its reading and writing
     # half.
     exchanges: Mapping[int, tuple[Fragment, Fragment]] = field(default_factory=dict)
+    # Statements of the whole block that work on a team's fragments -> the team.
+    lent: Mapping[int, Team] = field(default_factory=dict)
 
     def describe(self) -> dict[str, str]:
         """Buffer name -> one line, for hovers."""
@@ -93,11 +101,19 @@ class LayoutMap:
         return {str(self.buffers[h].name): f.registers for h, f in self.fragments.items()}
 
 
-def infer_layouts(func: X.PrimFunc, threads: int, gemm_rule: GemmRule, target: str) -> LayoutMap:
-    """Run the inference for a block of `threads`; `target` is named in messages. Raises KernelError where no
-    layout serves all uses.
+def infer_layouts(
+    func: X.PrimFunc, threads: int, gemm_rule: GemmRule, target: str, teams: bool = False
+) -> LayoutMap:
+    """Run the inference for a block of `threads`; `target` is named in messages; `teams`: whether warps that
+    run code of their own may share tile operations. Raises KernelError where no layout serves all uses.
     """
-    return _Inference(func, threads, gemm_rule, target).run()
+    return _Inference(func, threads, gemm_rule, target, teams).run()
+
+
+def gemms_of(func: X.PrimFunc, threads: int) -> list[tuple[Gemm, Team]]:
+    """The gemms of a launch, each with the team that does it."""
+    found = _Inference(func, threads, lambda gemm, team: GemmLayouts({}, {}), "", True)
+    return found.gemms()
 
 
 # What takes part
@@ -115,22 +131,31 @@ class _State:
 
 
 class _Inference:
-    def __init__(self, func: X.PrimFunc, threads: int, gemm_rule: GemmRule, target: str) -> None:
+    def __init__(self, func: X.PrimFunc, threads: int, gemm_rule: GemmRule, target: str, teams: bool) -> None:
         self._target = target
         self._func, self._threads, self._gemm_rule = func, threads, gemm_rule
         self._state = _State()
         self._shared: dict[int, SharedLayout] = {}
         self._buffers: dict[int, ir.Var] = {}
+        self._storages = storages(func.body)
+        self._kept: list[Any] = []  # statements, so that their handles stay theirs
         self._cause: dict[int, tuple[str, Any]] = {}  # fragment -> what pinned it, for messages
         self._sites: list[Site] = []
         self._loose: dict[int, Any] = {}  # fragments touched outside loops and tile operations -> statement
-        self._loops: list[tuple[ParallelLoop, dict[int, int]]] = []
-        self._reductions: list[tuple[Any, Reduce, dict[int, int]]] = []
-        self._gemms: list[Gemm] = []
+        self._loops: list[tuple[ParallelLoop, dict[int, int], Team]] = []
+        self._reductions: list[tuple[Any, Reduce, dict[int, int], Team]] = []
+        self._gemms: list[tuple[Gemm, Team]] = []
+        self._bulk: set[int] = set()  # tiles that TMA copies
+        self._block = Team(0, threads)
+        self._numbers = thread_numbers(thread_axes(func.body)) if teams else {}
+        self._owners: dict[int, list[Team]] = {}  # fragment -> the teams that touch it
+        self._lent: dict[int, Team] = {}
+        self._find_owners(func.body, self._block)
+        while self._owners and self._spread_owners(func.body):
+            pass
         self._analyzer = sym.Analyzer()
         self._annotations = annotations_of(func)
         self._assumed: list[Any] = []
-        self._storages = storages(func.body)
         self._fixed: set[int] = set()  # shared buffers whose layout the author has decided
         for param in filter(X.is_buffer_var, func.params):
             annotated = self._annotations.get(str(param.name))
@@ -140,7 +165,7 @@ class _Inference:
                 self._buffers[param.__chandle__()] = param
 
     def run(self) -> LayoutMap:
-        self._collect(self._func.body, {})
+        self._collect(self._func.body, {}, self._block)
         self._strict()
         self._make_sites()
         self._common(self._state, self._sites)
@@ -153,7 +178,80 @@ class _Inference:
                 exchanges[site.stmt.__chandle__()] = halves
             elif problem is not None:
                 raise KernelError([self._conflict(site, problem)])
-        return LayoutMap(self._state.fragments, self._shared, self._state.loops, self._buffers, exchanges)
+        return LayoutMap(
+            self._state.fragments, self._shared, self._state.loops, self._buffers, exchanges, self._lent
+        )
+
+    def gemms(self) -> list[tuple[Gemm, Team]]:
+        """The gemms, each with the team that does it."""
+        self._collect(self._func.body, {}, self._block)
+        return self._gemms
+
+    # Teams
+
+    def _find_owners(self, stmt: Any, team: Team) -> None:
+        """Note which teams touch which fragments."""
+        if team != self._block and loop_kind(stmt) != "Parallel":
+            for access in accesses(stmt):
+                self._own(access, team)
+        if loop_kind(stmt) == "Parallel":
+            for access in all_accesses(stmt) if team != self._block else ():
+                self._own(access, team)
+            return
+        for child, inside in self._children(stmt, team):
+            self._find_owners(child, inside)
+
+    def _spread_owners(self, stmt: Any) -> bool:
+        """What the block does with a team's fragment makes the other fragments of the statement the team's
+        too; whether that was news.
+        """
+        inner = [] if loop_kind(stmt) == "Parallel" else self._children(stmt, self._block)
+        news = [self._spread_owners(child) for child, team in inner if team == self._block]
+        if inner:
+            return any(news)
+        found = [a for a in all_accesses(stmt) if a.buffer.scope() == FRAGMENT]
+        roots = {self._storages.get(h, h) for h in (a.buffer.__chandle__() for a in found)}
+        teams = {team for root in roots for team in self._owners.get(root, ())}
+        fresh = [root for root in roots if not self._owners.get(root)]
+        if len(teams) == 1:
+            self._owners.update({root: list(teams) for root in fresh})
+        return len(teams) == 1 and bool(fresh)
+
+    def _own(self, access: Access, team: Team) -> None:
+        handle = access.buffer.__chandle__()
+        known = self._owners.setdefault(self._storages.get(handle, handle), [])
+        if access.buffer.scope() == FRAGMENT and team not in known:
+            known.append(team)
+
+    def _children(self, stmt: Any, team: Team) -> list[tuple[Any, Team]]:
+        """The child statements, each with the team that runs it."""
+        if not isinstance(stmt, X.IfThenElse):
+            return [(child, team) for child in children(stmt)]
+        parted = (branches(stmt.condition, self._numbers, team) if self._numbers else None) or (None, None)
+        return [(child, part or team) for child, part in zip(children(stmt), parted, strict=False)]
+
+    def _runs(self, stmt: Any, team: Team) -> Team:
+        """The team that runs `stmt`, which stands in code of `team`: the owner of its fragments."""
+        used = {a.buffer.__chandle__(): a.buffer for a in all_accesses(stmt) if a.buffer.scope() == FRAGMENT}
+        for handle, buffer in used.items():
+            owners = self._owners.get(self._storages.get(handle, handle), [])
+            sizes = {t.threads for t in owners}
+            if not owners or (team in owners and len(sizes) == 1):
+                continue
+            if team != self._block or len(owners) > 1:
+                first, other = owners[0], next((t for t in owners if t != owners[0]), team)
+                span = place_of(stmt.span)
+                text = {"buffer": str(buffer.name), "first": str(first), "other": _whose(other, self._block)}
+                raise KernelError([FRAGMENT_OF_A_TEAM.at(span, **text)])
+            self._lent[stmt.__chandle__()] = owners[0]
+            self._kept.append(stmt)
+            team = owners[0]
+        return team
+
+    def _threads_of(self, handle: int) -> int:
+        """Threads that a fragment is spread over."""
+        owners = self._owners.get(self._storages.get(handle, handle))
+        return owners[0].threads if owners else self._threads
 
     def _halves(self, site: Site, state: _State) -> tuple[Fragment, Fragment] | None:
         """The layouts of both sides of a copy between fragments, to be joined by shared memory; None
@@ -170,14 +268,14 @@ class _Inference:
 
     # Collecting
 
-    def _collect(self, stmt: Any, outer: dict[int, int]) -> None:
+    def _collect(self, stmt: Any, outer: dict[int, int], team: Team) -> None:
         if isinstance(stmt, X.DeclBuffer) and stmt.buffer.scope() == FRAGMENT and stmt.buffer.strides:
             span, name = place_of(stmt.span), str(stmt.buffer.name)
             raise KernelError([rules.FRAGMENT_VIEW.at(span, buffer=name, target=self._target)])
         if isinstance(stmt, X.AllocBuffer | X.DeclBuffer):
             self._allocation(stmt.buffer)
         elif loop_kind(stmt) == "Parallel":
-            self._loops.append((parallel_loop(stmt), outer))
+            self._loops.append((parallel_loop(stmt), outer, self._runs(stmt, team)))
             return
         elif isinstance(stmt, X.For):
             self._analyzer.bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, stmt.extent), True)
@@ -190,16 +288,19 @@ class _Inference:
         elif isinstance(stmt, X.AttrStmt) and stmt.attr_key == "thread_extent":
             self._analyzer.bind(stmt.node.var, ir.Range.from_min_extent(0, stmt.value), True)
         elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.GEMM):
-            self._gemms.append(Gemm.read(stmt.value))
+            self._gemms.append((Gemm.read(stmt.value), self._runs(stmt, team)))
+            return
+        elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.TMA_COPY):
+            self._bulk.add(TmaCopy.read(stmt.value).tile.source.__chandle__())
             return
         elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.REDUCE):
-            self._reductions.append((stmt, Reduce.read(stmt.value), outer))
+            self._reductions.append((stmt, Reduce.read(stmt.value), outer, self._runs(stmt, team)))
             return
         for access in accesses(stmt):
             if access.buffer.scope() == FRAGMENT:
                 self._loose.setdefault(access.buffer.__chandle__(), stmt)
-        for child in children(stmt):
-            self._collect(child, outer)
+        for child, inside in self._children(stmt, team):
+            self._collect(child, outer, inside)
 
     def _allocation(self, buffer: ir.Var) -> None:
         handle = buffer.__chandle__()
@@ -219,11 +320,10 @@ class _Inference:
 
     def _annotated_fragment(self, buffer: ir.Var, annotated: Annotation) -> None:
         span = self._func.span
-        fragment = annotated.fragment(self._threads)
+        threads = self._threads_of(buffer.__chandle__())
+        fragment = annotated.fragment(threads)
         if fragment is None:
-            problem = rules.FRAGMENT_ANNOTATION.at(
-                place_of(span), buffer=str(buffer.name), threads=self._threads
-            )
+            problem = rules.FRAGMENT_ANNOTATION.at(place_of(span), buffer=str(buffer.name), threads=threads)
             raise KernelError([problem])
         self._pin(buffer.__chandle__(), fragment, "T.annotate_layout", span)
 
@@ -238,8 +338,8 @@ class _Inference:
             buffer = self._buffers[handle]
             if buffer.scope().startswith("shared"):
                 self._shared[handle] = _row_major(buffer)
-        for gemm in self._gemms:
-            imposed = self._gemm_rule(gemm, self._threads)
+        for gemm, team in self._gemms:
+            imposed = self._gemm_rule(gemm, team)
             roles = {o.source.__chandle__(): r for o, r in ((gemm.b, "B"), (gemm.a, "A"))}
             for handle, fragment in imposed.fragments.items():
                 role = f"operand {roles[handle]}" if handle in roles else "accumulator"
@@ -247,11 +347,14 @@ class _Inference:
             for handle, layout in imposed.shared.items():
                 if handle not in viewed and handle not in self._fixed:
                     self._shared[handle] = layout
+        for handle in self._bulk - viewed - self._fixed:
+            if self._shared[handle].kind != "swizzle":
+                self._shared[handle] = _bulk_layout(self._buffers[handle])
         for handle, stmt in self._loose.items():
             buffer = self._buffers[handle]
             self._pin(
                 handle,
-                replicated(shape_of(buffer), self._threads),
+                replicated(shape_of(buffer), self._threads_of(handle)),
                 "the access outside T.Parallel",
                 stmt.span,
             )
@@ -311,7 +414,7 @@ class _Inference:
 
     def _make_sites(self) -> None:
         widths = VectorWidths(self._analyzer, self._shared)
-        for loop, outer in self._loops:
+        for loop, outer, team in self._loops:
             if loop.shape is None:
                 self._refuse_runtime_extent(loop)
                 continue
@@ -328,15 +431,18 @@ class _Inference:
             memory = any(in_memory(a.buffer) for a in loop.accesses)
             site = Site(loop.stmt, loop.vars, loop.shape, uses, loop.span, vector, outer | inner, memory)
             site.copy = loop.note("tl.op") == "copy" and isinstance(loop.body, X.BufferStore)
+            site.threads = team.threads
             self._sites.append(site)
             if (text := loop.note(LOOP_LAYOUT)) is not None:
-                self._state.loops[loop.stmt.__chandle__()] = self._annotated_loop(loop, str(text))
-        for stmt, reduce, outer in self._reductions:
+                annotated = self._annotated_loop(loop, str(text), team.threads)
+                self._state.loops[loop.stmt.__chandle__()] = annotated
+        for stmt, reduce, outer, team in self._reductions:
             self._sites.append(self._reduction_site(stmt, reduce, outer))
+            self._sites[-1].threads = team.threads
         for site in self._sites:
             self._replicate_constants(site)
 
-    def _annotated_loop(self, loop: ParallelLoop, text: str) -> Fragment:
+    def _annotated_loop(self, loop: ParallelLoop, text: str, threads: int) -> Fragment:
         """The layout that the author gave a loop; dimensions of extent 1 count for nothing."""
         annotated, shape = loop_annotation(text), loop.shape or ()
         own = [n for n in annotated.shape if n != 1]
@@ -344,9 +450,9 @@ class _Inference:
             given = ", ".join(map(str, annotated.shape))
             extents = ", ".join(map(str, shape))
             raise KernelError([rules.LOOP_SHAPE.at(place_of(loop.span), given=given, extents=extents)])
-        fragment = annotated.fragment(self._threads)
+        fragment = annotated.fragment(threads)
         if fragment is None:
-            problem = rules.LOOP_ANNOTATION.at(place_of(loop.span), threads=self._threads)
+            problem = rules.LOOP_ANNOTATION.at(place_of(loop.span), threads=threads)
             raise KernelError([problem])
         return replace(fragment, shape=shape)
 
@@ -367,7 +473,7 @@ class _Inference:
             small = all(constant(i) is not None for i in use.indices)
             if use.mode == "read" and small and use.indices and use.handle not in self._state.fragments:
                 shape = shape_of(use.buffer)
-                self._pin(use.handle, replicated(shape, self._threads), "the constant index", site.span)
+                self._pin(use.handle, replicated(shape, site.threads), "the constant index", site.span)
 
     # Common
 
@@ -484,7 +590,7 @@ class _Inference:
         """Layouts that the loop may have: from fragments that are laid out already, then the usual
         partitions.
         """
-        threads = self._threads
+        threads = site.threads
         if not site.uses and site.reduce is None:
             yield partition_plain(site.extents, threads, site.vector)
             return
@@ -631,6 +737,26 @@ class _Inference:
                     target=self._target,
                 )
                 raise KernelError([problem])
+
+
+def thread_axes(body: Any) -> list[tuple[int, int]]:
+    """(handle, extent) of the thread variables of a launch, x first."""
+    found = [
+        s for s in walk(body) if isinstance(s, X.AttrStmt) and str(s.node.thread_tag).startswith("threadIdx")
+    ]
+    found.sort(key=lambda s: str(s.node.thread_tag))
+    return [(s.node.var.__chandle__(), int(s.value)) for s in found]
+
+
+def _whose(team: Team, block: Team) -> str:
+    return "the whole block" if team == block else str(team)
+
+
+def _bulk_layout(buffer: ir.Var) -> SharedLayout:
+    """The layout of a tile that TMA copies: swizzled if it can be, never padded."""
+    shape, bits = shape_of(buffer), bits_of(str(buffer.dtype))
+    swizzled = matrix_operand(shape, bits) if len(shape) > 1 else linear(shape, bits)
+    return swizzled if swizzled.kind == "swizzle" else linear(shape, bits)
 
 
 def _row_major(buffer: ir.Var) -> SharedLayout:

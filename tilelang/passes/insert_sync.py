@@ -4,6 +4,8 @@ In:  thread-level statements; which control statements all threads of a block ta
 Out: the same with `tl.sync` wherever a statement reads or writes shared memory (or global memory that the
      kernel both reads and writes) after another statement's conflicting access, loops counted as coming back
      to their beginning.
+     Inside the code of a team (`ir.teams`) it is a named barrier of the team; teams are ordered by the
+     author's own barriers.
 Not: races inside one statement, which are the author's; tiles versioned by a pipeline, which order
      themselves. A barrier is never placed where only some threads pass.
 
@@ -16,32 +18,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.diagnostics.error import KernelError
+from tilelang.diagnostics.rules.order import TOO_MANY_TEAMS
 from tilelang.ir import tile_ops
 from tilelang.ir.evaluate import NotEvaluable, evaluate
+from tilelang.ir.spans import place_of
+from tilelang.ir.teams import Branches, Team
+from tilelang.ir.thread_ops import NAMED_ARRIVE, NAMED_SYNC
 from tilelang.ir.tile_ops import seq
 from tilelang.passes.accesses import accesses, all_accesses, storages
 from tilelang.passes.plan_pipelines import SETTLED
-from tilelang.passes.walk import calls, children, constant, remake, walk, with_body
+from tilelang.passes.walk import calls, children, constant, index, remake, walk, with_body
 
 _NOBODY, _MANY = -1, -2
+_NAMED_BARRIERS = 16  # PTX ISA, barrier
 
 
 @dataclass(frozen=True, eq=False)
 class _Touch:
     """One access; `owners` says for every element which thread touches it, None where that is not known.
 
-    `atomic` accesses never conflict with each other.
+    `atomic` accesses never conflict with each other. `bulk`: an asynchronous copy, whose end the author waits
+    for. `team`: whose code it stands in, None for the block's.
     """
 
     written: bool
     owners: np.ndarray | None
     atomic: bool = False
+    bulk: bool = False
+    team: Team | None = None
 
 
 @dataclass
@@ -64,6 +76,11 @@ class _Pending:
             joined[handle] = joined.get(handle, frozenset()) | touches
         return _Pending(joined)
 
+    def of(self, team: Team | None) -> _Pending:
+        """The accesses in code of `team` alone."""
+        kept = {h: frozenset(t for t in touches if t.team == team) for h, touches in self.touches.items()}
+        return _Pending({h: t for h, t in kept.items() if t})
+
     def covers(self, other: _Pending) -> bool:
         return all(
             touches <= self.touches.get(handle, frozenset()) for handle, touches in other.touches.items()
@@ -71,29 +88,49 @@ class _Pending:
 
 
 def _conflict(a: _Touch, b: _Touch) -> bool:
+    """Whether `b` must wait for `a`, which comes first."""
     if not (a.written or b.written) or (a.atomic and b.atomic):
         return False
+    if a.team is not None and b.team is not None and a.team != b.team:
+        return False  # what orders teams is the author's
+    if a.bulk and (b.bulk or a.written):
+        return False  # so is waiting for what a bulk copy brings
     if a.owners is None or b.owners is None:
         return True
     both = (a.owners != _NOBODY) & (b.owners != _NOBODY)
     return bool((both & ((a.owners != b.owners) | (a.owners == _MANY))).any())
 
 
-def insert_sync(func: X.PrimFunc, block_level: Iterable[int], versioned: Iterable[int]) -> X.PrimFunc:
+def insert_sync(
+    func: X.PrimFunc,
+    block_level: Iterable[int],
+    versioned: Iterable[int],
+    teams: Mapping[int, Branches] = MappingProxyType({}),
+) -> X.PrimFunc:
     """Apply the pass. `block_level`: handles of loops and conditions; `versioned`: handles of pipelined
-    tiles.
+    tiles; `teams`: handles of conditions whose branches are the code of teams.
     """
-    sync = _Sync(func, frozenset(block_level), frozenset(versioned))
+    sync = _Sync(func, frozenset(block_level), frozenset(versioned), teams)
     body, _ = sync.statement(func.body, _Pending())
     return func.with_body(body)
 
 
 class _Sync:
-    def __init__(self, func: X.PrimFunc, block_level: frozenset[int], versioned: frozenset[int]) -> None:
+    def __init__(
+        self,
+        func: X.PrimFunc,
+        block_level: frozenset[int],
+        versioned: frozenset[int],
+        teams: Mapping[int, Branches],
+    ) -> None:
+        self._teams = teams
+        self._team: Team | None = None  # whose code we are in
+        self._numbers = _free_barriers(func.body)
+        self._ids: dict[Team, int] = {}  # named barriers of teams
         self._block_level, self._versioned = block_level, versioned
         self._settled = 0
         self._threads: dict[int, int] = {}  # thread variables and their extents, x first
-        self._leaves: dict[tuple[int, bool], _Pending] = {}
+        self._leaves: dict[tuple[int, bool, Team | None], _Pending] = {}
         self.count = 0  # barriers placed by the current attempt
         self._storages = storages(func.body)
         read, written, scopes = set(), set(), {}
@@ -125,7 +162,9 @@ class _Sync:
         if isinstance(stmt, X.AttrStmt):
             return self._attribute(stmt, pending)
         if isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.SYNC):
-            return stmt, _Pending()
+            return self._barrier(stmt), _Pending()
+        if stmt.__chandle__() in self._teams:
+            return self._branches(stmt, pending)
         if stmt.__chandle__() in self._block_level:
             if isinstance(stmt, X.IfThenElse):
                 return self._if(stmt, pending)
@@ -152,7 +191,7 @@ class _Sync:
         return stmt, pending.merged(own) if own.touches else pending
 
     def _touches(self, stmt: Any) -> _Pending:
-        key = (stmt.__chandle__(), self._settled > 0)
+        key = (stmt.__chandle__(), self._settled > 0, self._team)
         found = self._leaves.get(key)
         if found is None:
             found = self._leaves[key] = self._measure(stmt)
@@ -160,7 +199,7 @@ class _Sync:
 
     def _condition(self, stmt: Any) -> _Pending:
         """What the condition of `stmt` reads."""
-        key = (stmt.__chandle__(), self._settled > 0)
+        key = (stmt.__chandle__(), self._settled > 0, self._team)
         if key not in self._leaves:
             self._leaves[key] = self._measure(X.Evaluate(stmt.condition))
         return self._leaves[key]
@@ -179,7 +218,8 @@ class _Sync:
                 alone = not isinstance(part, X.Evaluate) and handle not in self._storages.values()
                 owners = self._owners(access.element, access.buffer, loops) if alone else None
                 atomic = any(access.element.same_as(e) for e in _atomic_elements(part))
-                touches.setdefault(handle, set()).add(_Touch(access.mode == "write", owners, atomic))
+                touch = _Touch(access.mode == "write", owners, atomic, _is_bulk(part), self._team)
+                touches.setdefault(handle, set()).add(touch)
         return _Pending({h: frozenset(t) for h, t in touches.items()})
 
     def _owners(self, element: Any, buffer: ir.Var, loops: Mapping[int, int]) -> np.ndarray | None:
@@ -208,6 +248,9 @@ class _Sync:
             flat = flat * n + part
         owners = np.full(int(np.prod(shape)), _NOBODY)
         who, at = np.broadcast_to(thread, full).ravel(), np.broadcast_to(flat, full).ravel()
+        if self._team is not None:
+            here = self._team.has(who)
+            who, at = who[here], at[here]
         for lane in range(lanes):
             inside = (at + lane >= 0) & (at + lane < len(owners))  # outside only under a condition
             place, mine = (at + lane)[inside], who[inside]
@@ -217,8 +260,39 @@ class _Sync:
         return owners
 
     def _barrier(self, stmt: Any) -> Any:
+        """A barrier of the block, or a named one of the team."""
         self.count += 1
-        return X.Evaluate(tile_ops.call(tile_ops.SYNC, [], span=stmt.span), stmt.span)
+        team = self._team
+        if team is None:
+            return X.Evaluate(tile_ops.call(tile_ops.SYNC, [], span=stmt.span), stmt.span)
+        if team not in self._ids:
+            if not self._numbers:
+                raise KernelError([TOO_MANY_TEAMS.at(place_of(stmt.span))])
+            self._ids[team] = self._numbers.pop(0)
+        args = [index(self._ids[team]), index(team.threads)]
+        return X.Evaluate(tile_ops.call(NAMED_SYNC, args, span=stmt.span), stmt.span)
+
+    def _branches(self, stmt: X.IfThenElse, pending: _Pending) -> tuple[Any, _Pending]:
+        """Code of teams. What the block did before is met by a barrier of the block, if it has to be."""
+        outer, parted = self._team, self._teams[stmt.__chandle__()]
+        inside = _Pending()
+        for branch, team in zip(children(stmt), parted, strict=False):
+            self._team = team
+            for leaf in self._all_leaves(branch):
+                inside = inside.merged(self._touches(leaf))
+        self._team = outer
+        before = []
+        if pending.of(outer).conflicts(inside):
+            before, pending = [self._barrier(stmt)], _Pending()
+        made, after = [], pending
+        for branch, team in zip(children(stmt), parted, strict=False):
+            self._team = team
+            new, left = self.statement(branch, pending.of(team))
+            made.append(new)
+            after = after.merged(left)
+        self._team = outer
+        orelse = made[1] if len(made) > 1 else None
+        return seq([*before, X.IfThenElse(stmt.condition, made[0], orelse, stmt.span)]), after
 
     def _if(self, stmt: X.IfThenElse, pending: _Pending) -> tuple[Any, _Pending]:
         own = self._condition(stmt)
@@ -282,12 +356,26 @@ class _Sync:
         return body, everything, self.count
 
     def _all_leaves(self, stmt: Any) -> Iterator[Any]:
-        inner = isinstance(stmt, X.SeqStmt) or stmt.__chandle__() in self._block_level
+        inner = isinstance(stmt, X.SeqStmt | X.AttrStmt) or stmt.__chandle__() in self._block_level
         if not inner:
             yield stmt
             return
         for child in children(stmt):
             yield from self._all_leaves(child)
+
+
+def _is_bulk(stmt: Any) -> bool:
+    name = str(getattr(getattr(getattr(stmt, "value", None), "op", None), "name", ""))
+    return name.startswith(("tl.cuda.tma_load", "tl.cuda.tma_store_", "tl.cuda.bulk_"))
+
+
+def _free_barriers(body: Any) -> list[int]:
+    """Named barriers that the author does not use; 0 is that of the block."""
+    named = [c for c in calls(body) if tile_ops.is_call(c, NAMED_SYNC) or tile_ops.is_call(c, NAMED_ARRIVE)]
+    taken = {constant(c.args[0]) for c in named}
+    if None in taken:
+        return []
+    return [k for k in reversed(range(1, _NAMED_BARRIERS)) if k not in taken]
 
 
 def _barriers(body: Any) -> set[int]:

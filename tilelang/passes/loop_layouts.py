@@ -51,6 +51,7 @@ class Site:
     memory: bool = False
     reduce: Reduce | None = None
     copy: bool = False  # moves elements and does nothing else
+    threads: int = 0  # of the block or the team that runs it
 
     def fragments(self) -> Iterator[Use]:
         """The uses, written ones first."""

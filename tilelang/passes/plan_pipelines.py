@@ -73,8 +73,14 @@ def plan_pipelines(func: X.PrimFunc, asynchronous: bool = True) -> PipelinePlan:
     return PipelinePlan(func.with_body(body), versioned, planner.stages)
 
 
+def covered_producers(body: Any, loop: X.For) -> list[Producer]:
+    """The copies of a pipelined loop that may run early."""
+    planner = _Planner(X.PrimFunc([], body), asynchronous=True)
+    return planner.producers_of(loop)
+
+
 @dataclass(eq=False)
-class _Producer:
+class Producer:
     """A copy that runs early: `stmt` of the body, refilling `buffer`, with scalars of the body
     substituted.
     """
@@ -91,11 +97,15 @@ class _Planner:
         self.hoisted: set[int] = set()  # tiles allocated in a loop whose prologue fills them already
         self.stages: dict[int, int] = {}
         self._viewed: set[int] = set()
-        self._producers: dict[int, list[_Producer]] = {}  # loop -> its producers
+        self._producers: dict[int, list[Producer]] = {}  # loop -> its producers
         self._find(func.body)
         self._keep_only_covered(func.body)
 
     # Which copies may run early
+
+    def producers_of(self, loop: X.For) -> list[Producer]:
+        """Those of one loop."""
+        return self._producers.get(loop.__chandle__(), [])
 
     def _find(self, stmt: Any) -> None:
         if isinstance(stmt, X.DeclBuffer):
@@ -177,7 +187,7 @@ class _Planner:
         )
         issue = X.IfThenElse(number + ahead < loop.extent, seq(copies(k + ahead, number + ahead)), None, at)
         current = _modulo(number, stages)
-        consume = [_read_version(s, versions, current) for s in rest]
+        consume = [read_version(s, versions, current) for s in rest]
         main = X.For(
             k,
             first,
@@ -199,11 +209,11 @@ class _Planner:
         """`buffer` in `stages` versions: the same for every loop that has as many."""
         found = self.versions.setdefault(buffer.__chandle__(), {})
         if stages not in found:
-            found[stages] = _versioned(buffer, stages)
+            found[stages] = versioned(buffer, stages)
         return found[stages]
 
 
-def _candidates(loop: X.For) -> Iterator[_Producer]:
+def _candidates(loop: X.For) -> Iterator[Producer]:
     """Copies of the body that may run early as far as this loop alone tells."""
     if not _unit_step(loop) or _jumps(loop.body):
         return
@@ -233,7 +243,7 @@ def _candidates(loop: X.For) -> Iterator[_Producer]:
         steps.append(Step(reads, writes, frozenset(binds), load))
     for at, copy in copies.items():
         if hindrance(steps, at) is None:
-            yield _Producer(body[at], copy, copy.dst.source)
+            yield Producer(body[at], copy, copy.dst.source)
 
 
 def _load(copy: Copy) -> Load:
@@ -276,13 +286,13 @@ def _covers(region: Any) -> bool:
     )
 
 
-def _versioned(buffer: ir.Var, stages: int) -> ir.Var:
+def versioned(buffer: ir.Var, stages: int) -> ir.Var:
     return X.decl_buffer(
         [stages, *shape_of(buffer)], str(buffer.dtype), str(buffer.name), scope=buffer.scope()
     )
 
 
-def _early_copy(p: _Producer, loop_var: ir.Var, k: Any, versioned: ir.Var, version: Any) -> Any:
+def _early_copy(p: Producer, loop_var: ir.Var, k: Any, versioned: ir.Var, version: Any) -> Any:
     src = substitute(p.copy.src, {loop_var: k})
     mins, extents = [version], [index(1)]
     for r in p.copy.dst.region:
@@ -292,7 +302,7 @@ def _early_copy(p: _Producer, loop_var: ir.Var, k: Any, versioned: ir.Var, versi
     return replace(p.copy, src=src, dst=dst, is_async=True, span=p.stmt.span).call()
 
 
-def _read_version(stmt: Any, versions: dict[int, ir.Var], version: Any) -> Any:
+def read_version(stmt: Any, versions: dict[int, ir.Var], version: Any) -> Any:
     """`stmt` with every access to a versioned tile going to `version` of it."""
 
     def load(e: Any) -> Any:

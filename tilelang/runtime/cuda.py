@@ -10,6 +10,7 @@ from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.bind import ArgumentError, BoundCall
 from tilelang.runtime.driver import CudaError, driver
 from tilelang.runtime.plan import ScalarParam, TensorParam
+from tilelang.runtime.tensor_maps import TensorMaps
 
 _STATIC_SHARED = 48 * 1024  # bytes a kernel may use without asking
 _SCALARS = {
@@ -41,7 +42,10 @@ class CudaFunction:
         self._shared = plan.shared_bytes
         self._ready: set[int] = set()
         self._launch = self._driver.launch_cooperative if plan.cooperative else self._driver.launch_kernel
-        self._pack = _packer(plan.params, len(plan.arguments) - len(plan.params))
+        maps = TensorMaps(plan, self._driver) if plan.descriptors else None
+        if maps is not None and self._driver.encode_tensor_map is None:
+            raise CudaError(f"{plan.entry} copies by TMA, which needs a driver for CUDA 12 or newer")
+        self._pack = _packer(plan.params, len(plan.arguments) - len(plan.params), maps)
         self._stream = _current_stream()
 
     def launch(self, values: Sequence[Any], sizes: Sequence[int], bound: BoundCall) -> None:
@@ -80,10 +84,14 @@ class CudaFunction:
         self._ready.add(device)
 
 
-def _packer(params: Sequence[Any], symbols: int) -> Callable[[Sequence[Any], Sequence[int]], tuple[Any, Any]]:
-    """Packs arguments for cuLaunchKernel: one 8-byte slot each, and the array of their addresses."""
+def _packer(
+    params: Sequence[Any], symbols: int, maps: TensorMaps | None = None
+) -> Callable[[Sequence[Any], Sequence[int]], tuple[Any, Any]]:
+    """Packs arguments for cuLaunchKernel: one 8-byte slot each, and the array of their addresses; descriptors
+    follow.
+    """
     count = len(params) + symbols
-    slots_type, addresses_type = ctypes.c_uint64 * count, ctypes.c_uint64 * count
+    slots_type = ctypes.c_uint64 * count
     aligned = [(i, p) for i, p in enumerate(params) if isinstance(p, TensorParam) and p.alignment > 1]
     scalars = [(i, _SCALARS[p.dtype]) for i, p in enumerate(params) if isinstance(p, ScalarParam)]
     is_tensor = [not isinstance(p, ScalarParam) for p in params]
@@ -99,7 +107,10 @@ def _packer(params: Sequence[Any], symbols: int) -> Callable[[Sequence[Any], Seq
         base = ctypes.addressof(slots)
         for i, kind in scalars:
             kind.from_address(base + 8 * i).value = values[i]
-        return slots, addresses_type(*[base + o for o in offsets])
+        addresses = [base + o for o in offsets]
+        if maps is not None:
+            addresses += maps.addresses([int(w) for w in slots], sizes)
+        return slots, (ctypes.c_uint64 * len(addresses))(*addresses)
 
     return pack
 

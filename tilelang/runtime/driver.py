@@ -41,6 +41,7 @@ class Driver:
         self.launch_kernel.argtypes = [pointer, *[number] * 7, pointer, pointer, pointer]
         self._cooperative = quick.cuLaunchCooperativeKernel
         self._cooperative.argtypes = [pointer, *[number] * 7, pointer, pointer]
+        self.encode_tensor_map = getattr(library, "cuTensorMapEncodeTiled", None)  # from CUDA 12.0 on
         self.check("cuInit", library.cuInit(0))
 
     def launch_cooperative(self, *arguments: Any) -> int:

@@ -40,6 +40,24 @@ class ScalarParam:
 
 
 @dataclass(frozen=True)
+class TensorMap:
+    """A descriptor for bulk tensor copies (TMA), made at each launch by the driver's cuTensorMapEncodeTiled.
+
+    It describes the parameter `tensor` from its first element on: `shape` innermost dimension first,
+    `strides` in bytes of the others, the `box` of elements that one copy moves, the `swizzle` in shared
+    memory (bytes of an atom's row, 0 for none). What lies outside the tensor reads as zero.
+    """
+
+    name: str  # of the argument of the device function, 128 bytes by value
+    tensor: str
+    dtype: str
+    shape: tuple[SizeExpr, ...]
+    strides: tuple[SizeExpr, ...]
+    box: tuple[int, ...]
+    swizzle: int = 0
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """Everything a launch needs besides the binary.
 
@@ -63,6 +81,7 @@ class LaunchPlan:
     hidden: int = 0  # how many of the last params are workspaces: allocated by the runtime, not returned
     serial_blocks: bool = False  # on the CPU: blocks update elements that others update too, so one at a time
     cooperative: bool = False  # all blocks must be on the device at once: they wait for each other
+    descriptors: tuple[TensorMap, ...] = ()  # further arguments of the device function, after `arguments`
     following: tuple[LaunchPlan, ...] = ()  # launches after this one, on the same params
     version: int = PLAN_VERSION
 
@@ -82,8 +101,13 @@ class LaunchPlan:
             raise ValueError(f"launch plan of version {data.get('version')}, expected {PLAN_VERSION}")
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
         fields["params"] = tuple(_param(p) for p in data["params"])
+        fields["descriptors"] = tuple(_descriptor(d) for d in data.get("descriptors", ()))
         fields["following"] = tuple(LaunchPlan.from_json(p) for p in data.get("following", ()))
         return LaunchPlan(**fields)
+
+
+def _descriptor(data: dict[str, Any]) -> TensorMap:
+    return TensorMap(**{k: tuple(v) if isinstance(v, list) else v for k, v in data.items()})
 
 
 def _param(data: dict[str, Any]) -> TensorParam | ScalarParam:

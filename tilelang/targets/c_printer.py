@@ -230,7 +230,8 @@ class _KernelPrinter:
             s = self.e.storages[key]
             const = s.name not in self._written | self.e.passed
             return self.e.pointer(s.dtype, "global", const=const), s.name, True
-        return self.e.type_name(str(p.ty.dtype)), self.e.names[key], False
+        dtype = str(getattr(p.ty, "dtype", "handle"))  # a descriptor has no dtype
+        return self.e.type_name(dtype), self.e.names[key], False
 
     def _used_axes(self) -> dict[str, str]:
         """Launch axes whose variable the body reads."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tvm import tirx as X
 
 from tilelang.arch.target import Target
+from tilelang.ir import tile_ops
 from tilelang.passes.split_launches import split_launches
+from tilelang.passes.walk import remake
 from tilelang.passes.warp_lanes import warp_lanes
 from tilelang.targets.lowered import LoweredKernel
 from tilelang.targets.merge import merge
@@ -30,9 +32,18 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
     Raises KernelError, with every problem found, for a kernel that this target cannot run.
     """
+    if target.kind != "cuda":
+        func = func.with_body(_without_waits(func.body))
     func = warp_lanes(func, target.warp_size, by_number=target.kind in _SHUFFLES_BY_NUMBER)
     parts = [_room(target, "lower").lower(part, target) for part in split_launches(func)]
     return parts[0] if len(parts) == 1 else merge(parts)
+
+
+def _without_waits(stmt: Any) -> Any:
+    """Without waits for asynchronous products, which only CUDA has."""
+    if isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.WGMMA_WAIT):
+        return None
+    return remake(stmt, _without_waits)
 
 
 def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:

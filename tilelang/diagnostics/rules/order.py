@@ -95,9 +95,19 @@ DIVERGENT_TILE_OP = Rule(
     "order",
     Severity.ERROR,
     "The threads of a block do a tile operation together, so all of them must reach it.",
-    "T.{op} is done by all threads of the block together, but a condition on the thread lets only some of "
-    "them come here; for {target} this compiler can share out only loops over shared and global memory "
-    "among a range of threads: take it out of the branch",
+    "T.{op} is done by many threads together, but a condition on the thread lets only some of them come "
+    "here; for {target} this compiler shares it out among whole warps side by side, and loops over shared "
+    "and global memory among any range of threads: take it out of the branch",
+)
+TOO_MANY_TEAMS = replace(
+    DIVERGENT_TILE_OP,
+    message="the threads that come here need a barrier of their own, and all 16 of the block are taken by "
+    "others (T.sync_threads with a number not known at compile time takes them all)",
+)
+FRAGMENT_OF_A_TEAM = replace(
+    DIVERGENT_TILE_OP,
+    message="{buffer} belongs to {first}, whose code works on it, and to {other} as well: a fragment is "
+    "spread over one team of threads; give each its own, and pass data on through shared memory",
 )
 UNSUPPORTED_NESTING = Rule(
     "unsupported-nesting",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilelang.targets.cuda.intrinsics import INTRINSICS
+from tilelang.targets.cuda.tma import DECLARATION, TENSOR_MAP
 from tilelang.targets.cuda.wgmma import generated
 from tilelang.targets.emit.dialect import Dialect, KernelHead, floats, signature_lines
 
@@ -77,6 +78,7 @@ CUDA = Dialect(
         "float64": "double",
         "float8_e4m3fn": "__nv_fp8_e4m3",
         "float8_e5m2": "__nv_fp8_e5m2",
+        "handle": f"const __grid_constant__ {TENSOR_MAP}",  # of bulk tensor copies, by value
     },
     type_includes={
         "float16": "cuda_fp16.h",
@@ -86,6 +88,7 @@ CUDA = Dialect(
     },
     functions=FUNCTIONS,
     intrinsics=INTRINSICS,
+    declarations={TENSOR_MAP: DECLARATION},
     generated=generated,
     kernel=_kernel,
     infinity="CUDART_INF_F",

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from tilelang.ir.math_ops import ROUNDINGS
 from tilelang.targets.cuda.atomics import ATOMICS
 from tilelang.targets.cuda.thread_ops import THREAD_OPS
+from tilelang.targets.cuda.tma import TMA
 from tilelang.targets.emit.intrinsic import Intrinsic
 
 
@@ -196,6 +197,7 @@ _MESSAGES = {
 INTRINSICS: Mapping[str, Intrinsic] = {
     **THREAD_OPS,
     **ATOMICS,
+    **TMA,
     "sync": Intrinsic(inline="__syncthreads()"),
     **_MESSAGES,
     # The value of the lane whose number differs in the bits of the mask (CUDA C++ Programming Guide, warp
@@ -242,6 +244,12 @@ INTRINSICS: Mapping[str, Intrinsic] = {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }"""
+    ),
+    "wgmma_wait": Intrinsic(
+        """template <int N> void wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}""",
+        template_args=1,
     ),
     # PTX ISA 9.7.9.22 cvt: to the nearest TF32; the unit would cut the low 13 bits off.
     "round_tf32": Intrinsic(

@@ -6,10 +6,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from tvm import tirx as X
 
-from tilelang.arch.cuda import DISABLE_WGMMA
+from tilelang.arch.cuda import (
+    DISABLE_WARP_SPECIALISED,
+    DISABLE_WGMMA,
+    WARP_SPECIALISED_BY_DEFAULT,
+    WGMMA_SM,
+)
 from tilelang.arch.tables import features
 from tilelang.arch.target import Target
 from tilelang.diagnostics.error import KernelError
@@ -18,18 +24,22 @@ from tilelang.ir import tile_ops
 from tilelang.passes.expand_reducers import expand_reducers
 from tilelang.passes.flatten import flatten
 from tilelang.passes.guard_bounds import guard_bounds
-from tilelang.passes.infer_layouts import LayoutMap, infer_layouts
+from tilelang.passes.infer_layouts import LayoutMap, gemms_of, infer_layouts
 from tilelang.passes.insert_sync import insert_sync
 from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.passes.plan_shared import plan_shared
+from tilelang.passes.specialise_warps import specialise_warps
 from tilelang.passes.swizzle_blocks import swizzle_blocks
+from tilelang.passes.walk import calls
 from tilelang.passes.widen_narrow import widen_narrow
-from tilelang.targets.c_printer import print_kernel
+from tilelang.targets.c_printer import MIN_BLOCKS, print_kernel
 from tilelang.targets.cuda.alignment import parameter_alignment
 from tilelang.targets.cuda.emit import CUDA, CUDA_FAST_MATH
 from tilelang.targets.cuda.ops.copy import lower_async_copy, lower_commit, lower_wait
 from tilelang.targets.cuda.ops.gemm import gemm_layouts, gemm_with_wgmma, lower_gemm
+from tilelang.targets.cuda.ops.tma import TENSOR_MAP_ALIGNMENT, check_safe_values, lower_tma_copy
 from tilelang.targets.cuda.ops.wgmma import WgmmaRule, wgmma_rule
+from tilelang.targets.cuda.ops.wgmma import lower_wait as lower_product_wait
 from tilelang.targets.cuda.source_kernel import source_kernel
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan
 from tilelang.targets.lowered import LoweredKernel
@@ -45,8 +55,11 @@ OPS = TargetOps(
         tile_ops.REDUCE: lower_reduce,
         tile_ops.ASYNC_COMMIT: lower_commit,
         tile_ops.ASYNC_WAIT: lower_wait,
+        tile_ops.WGMMA_WAIT: lower_product_wait,
     },
     async_copy=lower_async_copy,
+    issued={tile_ops.TMA_COPY: lower_tma_copy},
+    teams=True,
 )
 
 FAST_MATH = "tl.enable_fast_math"  # attribute of the function: approximate exp, log, sin, ... are welcome
@@ -60,27 +73,48 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     if (by_hand := source_kernel(func, target)) is not None:
         return by_hand
     func = widen_narrow(func)
+    specialised = specialise_warps(func) if target.sm == WGMMA_SM and _specialises(func) else None
+    if specialised is not None:
+        try:
+            return _lower(specialised[0], target, specialised[1])
+        except KernelError:
+            pass  # what the specialised kernel cannot do the plain one may; other errors come again
+    return _lower(func, target)
+
+
+def _lower(func: X.PrimFunc, target: Target, min_blocks: int = 1) -> LoweredKernel:
     threads = math.prod(launch_extents(func)[1])
     pipelines = plan_pipelines(expand_reducers(func), asynchronous=features(target).async_copies)
     tiles = guard_bounds(expand_elementwise(pipelines.func))
-    wgmma = None if _asks(func, DISABLE_WGMMA) else wgmma_rule(tiles, threads, target)
+    wgmma = None if _asks(func, DISABLE_WGMMA) else wgmma_rule(tiles, gemms_of(tiles, threads), target)
+    check_safe_values(tiles)
     layouts, wgmma = _layouts(tiles, threads, target, wgmma)
     usual = _ops(wgmma)
     for ops in (usual, replace(usual, frugal=True)):
         per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)
-        ordered = insert_sync(per_thread.func, per_thread.block_level, pipelines.versioned)
+        level, teams = per_thread.block_level, per_thread.teams
+        ordered = insert_sync(per_thread.func, level, pipelines.versioned, teams)
         arena = plan_shared(ordered.body, layouts.shared)
         if fits(arena, target):
             break
     check_shared(func, arena, target)
     flat = flatten(swizzle_blocks(ordered), layouts.shared, free_sizes(func))
+    maps = {replace(m, name=str(v.name)): v for m, v in per_thread.maps.items()}
     offsets = {flat.buffers[handle]: at for handle, at in arena.offsets.items()}
-    lowered = lower_atomics(flat.func, target)
+    lowered = _with_params(lower_atomics(flat.func, target), list(maps.values()))
 
-    plan = launch_plan(func, "cuda", shared_bytes=arena.bytes, alignment=parameter_alignment(lowered))
+    alignment = {**parameter_alignment(lowered), **{m.tensor: TENSOR_MAP_ALIGNMENT for m in maps}}
+    plan = launch_plan(func, "cuda", shared_bytes=arena.bytes, alignment=alignment)
+    plan = replace(plan, descriptors=tuple(maps))
     dialect = CUDA_FAST_MATH if _asks(func, FAST_MATH) else CUDA
     printed = print_kernel(
-        lowered, dialect, shared_offsets=offsets, shared_bytes=arena.bytes, arguments=plan.arguments
+        lowered,
+        dialect,
+        shared_offsets=offsets,
+        shared_bytes=arena.bytes,
+        arguments=(*plan.arguments, *(m.name for m in maps)),
+        # The compiler must know how many registers there are before some are given away.
+        min_blocks=min_blocks if _moves_registers(lowered) and MIN_BLOCKS not in func.attrs else None,
     )
     source = GeneratedSource(plan.entry, target.name, "cuda", printed.text, printed.line_map)
     return LoweredKernel(
@@ -96,8 +130,26 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     )
 
 
+def _specialises(func: X.PrimFunc) -> bool:
+    """Whether the kernel leaves or asks for warp specialisation."""
+    if DISABLE_WARP_SPECIALISED in func.attrs:
+        return not bool(func.attrs[DISABLE_WARP_SPECIALISED])
+    return WARP_SPECIALISED_BY_DEFAULT
+
+
 def _asks(func: X.PrimFunc, name: str) -> bool:
     return name in func.attrs and bool(func.attrs[name])
+
+
+def _moves_registers(func: X.PrimFunc) -> bool:
+    return any(str(getattr(c.op, "name", "")).startswith("tl.setmaxnreg") for c in calls(func.body))
+
+
+def _with_params(func: X.PrimFunc, more: list[Any]) -> X.PrimFunc:
+    if not more:
+        return func
+    attrs = {str(k): func.attrs[k] for k in func.attrs.keys()}  # noqa: SIM118 (a DictAttrs, no dict)
+    return X.PrimFunc([*func.params, *more], func.body, span=func.span).with_attrs(attrs)
 
 
 def _layouts(
@@ -106,10 +158,11 @@ def _layouts(
     """The layouts, and the rule they follow: mma.sync where those of wgmma contradict each other."""
     if wgmma is not None:
         try:
-            return infer_layouts(tiles, threads, gemm_layouts(target, wgmma), target.name), wgmma
+            rule = gemm_layouts(target, wgmma)
+            return infer_layouts(tiles, threads, rule, target.name, teams=True), wgmma
         except KernelError:
             pass  # an error that is not about wgmma comes again below
-    return infer_layouts(tiles, threads, gemm_layouts(target), target.name), None
+    return infer_layouts(tiles, threads, gemm_layouts(target), target.name, teams=True), None
 
 
 def _ops(wgmma: WgmmaRule | None) -> TargetOps:

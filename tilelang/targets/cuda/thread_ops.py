@@ -49,6 +49,14 @@ def _registers(name: str) -> Intrinsic:
 THREAD_OPS: Mapping[str, Intrinsic] = {
     "mbarrier_init": _on_barrier("mbarrier_init", "mbarrier.init.shared.b64 [%0], %1;", "count"),
     "mbarrier_arrive": _on_barrier("mbarrier_arrive", "mbarrier.arrive.shared.b64 _, [%0];"),
+    "mbarrier_arrive_remote": Intrinsic(
+        """void mbarrier_arrive_remote(unsigned long long* barrier, unsigned rank) {
+  asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; "
+               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }"
+               ::"r"(shared_address(barrier)), "r"(rank) : "memory");
+}""",
+        requires=("shared_address",),
+    ),
     "mbarrier_expect_tx": _on_barrier(
         "mbarrier_expect_tx", "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;", "bytes"
     ),

@@ -16,7 +16,8 @@ import re
 
 from tilelang.targets.emit.intrinsic import Intrinsic
 
-_NAME = re.compile(r"wgmma_(\d+)x64x(\d+)_(\d+)x16_(f16|bf16)_(f32|f16)_(ss|rs)([tn])([tn])")
+_NAME = re.compile(r"wgmma_(\d+)x64x(\d+)_(\d+)x16_(f16|bf16)_(f32|f16)_(ss|rs)([tn])([tn])(_async)?")
+_REGISTERS = re.compile(r"hold_(\d+)_(f32|f16)")
 A_INTEGERS, B_INTEGERS = 7, 6
 
 _DESCRIPTOR = Intrinsic(
@@ -39,16 +40,37 @@ def wgmma_name(
     return f"wgmma_{tiles}x64x{n}_{steps}x16_{operand}_{result}_{form}{letters}"
 
 
+def registers_name(count: int, result: str) -> str:
+    """The helper that keeps reads of `count` accumulators behind a wait."""
+    return f"hold_{count}_{result}"
+
+
 def generated(name: str) -> Intrinsic | None:
     """The helper called `name`, None if it is none of these."""
     if name == "matrix_descriptor":
         return _DESCRIPTOR
+    held = _REGISTERS.fullmatch(name)
+    if held is not None:
+        return _hold(name, int(held[1]), held[2])
     match = _NAME.fullmatch(name)
     if match is None:
         return None
     tiles, n, steps = (int(match[k]) for k in (1, 2, 3))
-    operand, result, form, a_turned, b_turned = match.groups()[3:]
-    return _multiply(name, (tiles, n, steps), operand, result, form == "rs", a_turned == "t", b_turned == "t")
+    operand, result, form, a_turned, b_turned, goes_on = match.groups()[3:]
+    turned = (a_turned == "t", b_turned == "t")
+    return _multiply(name, (tiles, n, steps), operand, result, form == "rs", turned, goes_on is None)
+
+
+def _hold(name: str, count: int, result: str) -> Intrinsic:
+    """No instruction: the compiler takes the registers as written here."""
+    letter, d_type, registers = ("f", "float", count) if result == "f32" else ("r", "unsigned", count // 2)
+    operands = _listed([f'"+{letter}"(z[{k}])' for k in range(registers)])
+    return Intrinsic(
+        f"""void {name}(void* d) {{
+  {d_type}* z = static_cast<{d_type}*>(d);
+  asm volatile("" : {operands} :: "memory");
+}}"""
+    )
 
 
 def _multiply(
@@ -57,10 +79,13 @@ def _multiply(
     operand: str,
     result: str,
     by_registers: bool,
-    a_turned: bool,
-    b_turned: bool,
+    turned: tuple[bool, bool],
+    waits: bool,
 ) -> Intrinsic:
-    """One statement from the fence to the wait, so that nothing touches an accumulator in between."""
+    """One statement from the fence to the wait (if it `waits`), so that nothing touches an accumulator in
+    between.
+    """
+    a_turned, b_turned = turned
     tiles, n, steps = size
     per_tile = n // 2 if result == "f32" else n // 4  # 32-bit registers of D in one thread
     letter, d_type = ("f", "float") if result == "f32" else ("r", "unsigned")
@@ -86,7 +111,7 @@ def _multiply(
                 f"wgmma.mma_async.sync.aligned.m64n{n}k16.{result}.{operand}.{operand} "
                 f"{{{results}}}, {left}, {rights[k]}, 1, 1, 1, {turns};"
             )
-    lines += ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]
+    lines += ["wgmma.commit_group.sync.aligned;", *(["wgmma.wait_group.sync.aligned 0;"] if waits else [])]
     # The instruction takes the scale of D as a predicate.
     text = "\n".join(f'               "{line}\\n"' for line in _with_predicate(lines))
     a_names = [] if by_registers else ["AMode", "ALead", "AStride", "ATile", "AStep", "AOuter", "APer"]

@@ -15,31 +15,42 @@ from tilelang.arch.target import Target
 from tilelang.diagnostics.span import Span
 from tilelang.ir.simplify import simplify
 from tilelang.ir.spans import from_tvm
+from tilelang.ir.teams import Team
 from tilelang.layout.fragment import Fragment
 from tilelang.passes.infer_layouts import LayoutMap
 from tilelang.passes.parallel_loop import VectorWidths
 from tilelang.passes.walk import index
+from tilelang.runtime.plan import TensorMap
 
 
 @dataclass(eq=False)
 class Block:
     """One block being lowered.
 
-    `thread` is the linear thread number, below `threads`. `outer` holds the ends of serial loops around the
+    `thread` is the linear thread number, below `threads`; inside the code of a team (`ir.teams`) both are the
+    team's, which begins at thread `first` of the block. `outer` holds the ends of serial loops around the
     current statement, where they are constants: handle of the variable -> end.
     """
 
     target: Target
     threads: int
-    thread: Any
+    thread: Any  # counted from the first one of the team
     layouts: LayoutMap
     analyzer: sym.Analyzer
     outer: Mapping[int, int] = field(default_factory=dict)
     workspaces: list[ir.Var] = field(default_factory=list)
     frugal: bool = False  # operations take turns in one workspace, at the price of barriers between them
     instructions: dict[Span, str] = field(default_factory=dict)
+    first: int = 0
+    products: list[ir.Var] = field(default_factory=list)  # registers of asynchronous products, oldest first
+    maps: dict[TensorMap, ir.Var] = field(default_factory=dict)  # descriptors, and their parameters
     _registers: dict[int, ir.Var] = field(default_factory=dict)
     _common: dict[Any, ir.Var] = field(default_factory=dict)  # the workspaces that operations share
+
+    @property
+    def team(self) -> Team:
+        """The threads that this is about."""
+        return Team(self.first, self.threads)
 
     @property
     def widths(self) -> VectorWidths:

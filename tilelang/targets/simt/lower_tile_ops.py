@@ -11,7 +11,7 @@ Not: barriers (see `insert_sync`); what an operation becomes is said by its file
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,10 @@ from tilelang.diagnostics.span import Span
 from tilelang.ir import tile_ops
 from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.ir.spans import place_of
+from tilelang.ir.teams import Branches, Team, branches, thread_numbers
 from tilelang.ir.tile_ops import seq
 from tilelang.passes.accesses import all_accesses
-from tilelang.passes.infer_layouts import LayoutMap
+from tilelang.passes.infer_layouts import LayoutMap, thread_axes
 from tilelang.passes.parallel_loop import ParallelLoop, in_memory, parallel_loop
 from tilelang.passes.walk import (
     FRAGMENT,
@@ -42,6 +43,7 @@ from tilelang.passes.walk import (
     variables,
     walk,
 )
+from tilelang.runtime.plan import TensorMap
 from tilelang.targets.simt.block import Block
 from tilelang.targets.simt.ops.copy import ASYNC
 from tilelang.targets.simt.ops.parallel import by_turns, lower_parallel
@@ -61,16 +63,22 @@ class TargetOps:
     calls: Mapping[str, LowerOp]
     async_copy: Callable[[ParallelLoop, Block], Any | None] | None = None
     frugal: bool = False
+    # Operations that one thread issues for all: called with whether only one comes there anyway.
+    issued: Mapping[str, Callable[[Any, Block, bool], Any]] = field(default_factory=dict)
+    teams: bool = False  # whether teams share tile operations: needs barriers of a part of the block
 
 
 @dataclass(frozen=True)
 class ThreadFunction:
     """The thread-level function, what the operations chose, by Python line, and the handles of the loops and
-    conditions that all threads of a block take together."""
+    conditions that all threads of a block (or of the team whose code they stand in) take together; the teams
+    that take the branches of conditions."""
 
     func: X.PrimFunc
     instructions: Mapping[Span, str]
     block_level: frozenset[int]
+    teams: Mapping[int, Branches] = field(default_factory=dict)
+    maps: Mapping[TensorMap, ir.Var] = field(default_factory=dict)  # descriptors and their parameters
 
 
 def lower_tile_ops(
@@ -79,7 +87,13 @@ def lower_tile_ops(
     """Apply the pass for blocks of `threads`."""
     lowering = _Lowering(func, layouts, threads, target, ops)
     body = lowering.statement(func.body)
-    return ThreadFunction(func.with_body(body), lowering.block.instructions, frozenset(lowering.block_level))
+    return ThreadFunction(
+        func.with_body(body),
+        lowering.block.instructions,
+        frozenset(lowering.block_level),
+        lowering.teams,
+        lowering.block.maps,
+    )
 
 
 class _Lowering:
@@ -94,11 +108,17 @@ class _Lowering:
         self.block_level: set[int] = set()
         self._kept: list[Any] = []  # the statements themselves, so that their handles stay theirs
         self._divergent = 0  # conditions around the statement that differ between threads
-        self._axes = _thread_numbers(func.body, threads)
+        self._axes = thread_numbers(thread_axes(func.body))
+        self.teams: dict[int, Branches] = {}
+        self._total = threads
         # Which threads get here; None where that is not known.
         self._active: np.ndarray | None = np.ones(threads, bool)
 
     def statement(self, stmt: Any) -> Any:
+        lent = self.block.layouts.lent.get(stmt.__chandle__())
+        return self._lower(stmt) if lent is None else self._by_team(stmt, lent)
+
+    def _lower(self, stmt: Any) -> Any:
         if isinstance(stmt, X.AttrStmt):
             return self._attribute(stmt)
         if isinstance(stmt, X.AllocBuffer):
@@ -182,6 +202,32 @@ class _Lowering:
             return wide
         return X.IfThenElse(X.EQ(self.block.thread, index(0)), wide, None, stmt.span)
 
+    def _by_team(self, stmt: Any, team: Team) -> Any:
+        """A statement of the whole block that works on a team's fragments, done by the team."""
+        thread, first = self.block.thread, index(team.first)
+        condition: Any = X.And(X.GE(thread, first), X.LT(thread, index(team.first + team.threads)))
+        made = X.IfThenElse(condition, seq([self._inside(team, stmt, self._lower)]), None, stmt.span)
+        self.teams[made.__chandle__()] = (team, None)
+        return self._together(made, False)
+
+    def _inside(self, team: Team, body: Any, lower: Callable[[Any], Any]) -> Any:
+        """`body` as the code of a team."""
+        before = self.block, self._active, self._divergent
+        whole = self.block.thread if not self.block.first else self.block.thread + self.block.first
+        thread = whole - team.first if team.first else whole
+        self.block = replace(self.block, threads=team.threads, thread=thread, first=team.first)
+        self._active, self._divergent = team.has(np.arange(self._total)), 0
+        below = X.And(X.GE(thread, index(0)), X.LT(thread, index(team.threads)))
+        with self.block.analyzer.constraint_scope(below):
+            made = lower(body)
+        self.block, self._active, self._divergent = before
+        return made
+
+    def _branch(self, team: Team | None, mask: np.ndarray | None, body: Any) -> Any:
+        if team is not None:
+            return self._inside(team, body, self.statement)
+        return self._under(True, mask, body)
+
     def _under(self, divergent: bool, mask: np.ndarray | None, body: Any) -> Any:
         """`body` where, if `divergent`, only the threads of `mask` come (None: nobody knows which)."""
         if not divergent:
@@ -200,26 +246,30 @@ class _Lowering:
             found = np.asarray(evaluate(condition, self._axes), bool)
         except NotEvaluable:
             return None
-        return np.broadcast_to(found, (self.block.threads,))
+        return np.broadcast_to(found, (self._total,))
 
     def _by_some(self, loop: ParallelLoop) -> Any:
         """A loop that only some threads reach: shared out among them if they are a known range."""
         active = self._active
-        if active is not None and active.all():
+        if self._all_are_here():
             return lower_parallel(loop, self.block)
         in_registers = any(a.buffer.scope() == FRAGMENT for a in loop.accesses)
         numbers = np.flatnonzero(active) if active is not None else np.empty(0, int)
         if in_registers or not len(numbers) or numbers[-1] - numbers[0] + 1 != len(numbers):
             op = loop.note("tl.op", "Parallel")
             raise KernelError([DIVERGENT_TILE_OP.at(place_of(loop.span), op=op, target=self.block.target)])
-        first = int(numbers[0])
+        first = int(numbers[0]) - self.block.first
         thread = self.block.thread - first if first else self.block.thread
-        return by_turns(loop, replace(self.block, threads=len(numbers), thread=thread))
+        return by_turns(loop, replace(self.block, threads=len(numbers), thread=thread, first=int(numbers[0])))
+
+    def _all_are_here(self) -> bool:
+        """Whether all threads of the team surely get here."""
+        return self._active is not None and int(self._active.sum()) == self.block.threads
 
     def _refuse_for_some(self, call: ir.Call) -> None:
         """A tile operation that only some threads reach would be done in part."""
-        known = self._active is not None and self._active.all()
-        if self._divergent and not known and any(isinstance(a, ir.TensorRegion) for a in call.args):
+        on_tiles = any(isinstance(a, ir.TensorRegion) for a in call.args)
+        if self._divergent and on_tiles and not self._all_are_here():
             op = str(call.op.name).removeprefix("tl.")
             raise KernelError([DIVERGENT_TILE_OP.at(place_of(call.span), op=op, target=self.block.target)])
 
@@ -241,6 +291,11 @@ class _Lowering:
         if isinstance(call, ir.Call) and isinstance(call.op, ir.Op) and call.op.name in self._ops.calls:
             self._refuse_for_some(call)
             return self._ops.calls[call.op.name](stmt, self.block)
+        if isinstance(call, ir.Call) and isinstance(call.op, ir.Op) and call.op.name in self._ops.issued:
+            one = self._active is not None and int(self._active.sum()) == 1
+            if not one:
+                self._refuse_for_some(call)
+            return self._ops.issued[call.op.name](stmt, self.block, one)
         return X.Evaluate(self._expression(call), stmt.span)
 
     def _condition(self, stmt: Any) -> Any:
@@ -249,6 +304,9 @@ class _Lowering:
         if isinstance(stmt, X.While):
             result: Any = X.While(condition, seq([self._under(divergent, None, stmt.body)]), stmt.span)
         else:
+            parted = self._parted(stmt.condition) if divergent else None
+            if parted is not None:
+                return self._by_branches(stmt, condition, parted)
             mask = self._threads_that(stmt.condition) if divergent else None
             then = self._under(divergent, mask, stmt.then_case)
             orelse = None
@@ -256,6 +314,26 @@ class _Lowering:
                 orelse = self._under(divergent, None if mask is None else ~mask, stmt.else_case)
             result = X.IfThenElse(condition, seq([then]), orelse, stmt.span)
         return self._together(result, divergent)
+
+    def _parted(self, condition: Any) -> Branches | None:
+        """The teams that take the branches of a condition, where teams are known and all of the outer one are
+        here.
+        """
+        if not self._ops.teams or self._divergent:
+            return None
+        return branches(condition, self._axes, self.block.team)
+
+    def _by_branches(self, stmt: X.IfThenElse, condition: Any, parted: Branches) -> Any:
+        mask = self._threads_that(stmt.condition)
+        then = self._branch(parted[0], mask, stmt.then_case)
+        orelse = None
+        if stmt.else_case is not None:
+            orelse = self._branch(parted[1], None if mask is None else ~mask, stmt.else_case)
+        made = X.IfThenElse(condition, seq([then]), orelse, stmt.span)
+        if parted[0] is None or (stmt.else_case is not None and parted[1] is None):
+            return made  # no barrier can stand inside
+        self.teams[made.__chandle__()] = parted
+        return self._together(made, False)
 
     def _store(self, stmt: X.BufferStore) -> Any:
         value = self._expression(stmt.value)
@@ -275,18 +353,6 @@ class _Lowering:
             register = self.block.fragment(expr.source).register([self._expression(i) for i in expr.indices])
             return X.BufferLoad(self.block.registers(expr.source), [index(register)], expr.span)
         return map_operands(expr, self._expression)
-
-
-def _thread_numbers(body: Any, threads: int) -> dict[int, np.ndarray]:
-    """Handle of a thread variable -> its value in every thread of the block."""
-    axes = [
-        s for s in walk(body) if isinstance(s, X.AttrStmt) and str(s.node.thread_tag).startswith("threadIdx")
-    ]
-    found, left = {}, np.arange(threads)
-    for s in sorted(axes, key=lambda s: str(s.node.thread_tag)):
-        found[s.node.var.__chandle__()] = left % int(s.value)
-        left = left // int(s.value)
-    return found
 
 
 def _linear_thread(body: Any) -> Any:

@@ -20,6 +20,7 @@ from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules import resource as rules
 from tilelang.ir import tile_ops
 from tilelang.ir.spans import place_of
+from tilelang.ir.teams import Team
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments, shared_operand
@@ -29,7 +30,7 @@ from tilelang.ops.gemm import Gemm
 from tilelang.passes.infer_layouts import GemmLayouts
 from tilelang.passes.walk import FRAGMENT, bits_of, constant, index, shape_of
 from tilelang.targets.cuda.intrinsics import mma_name
-from tilelang.targets.cuda.ops.wgmma import WgmmaRule, lower_wgmma
+from tilelang.targets.cuda.ops.wgmma import WgmmaPlan, WgmmaRule, lower_wgmma
 from tilelang.targets.simt.block import Block, local, unrolled
 from tilelang.targets.simt.share_gemm import instruction_text, of_rank, share_gemm
 
@@ -46,15 +47,15 @@ class _Plan:
     layouts: GemmFragments
 
 
-def gemm_layouts(target: Target, wgmma: WgmmaRule | None = None) -> Callable[[Gemm, int], GemmLayouts]:
+def gemm_layouts(target: Target, wgmma: WgmmaRule | None = None) -> Callable[[Gemm, Team], GemmLayouts]:
     """The rule for `infer_layouts`: what mma.sync, or wgmma where it is wanted and fits, imposes on the
     operands of a gemm.
     """
 
-    def rule(gemm: Gemm, threads: int) -> GemmLayouts:
-        plan = wgmma.plan(gemm, threads) if wgmma else None
+    def rule(gemm: Gemm, team: Team) -> GemmLayouts:
+        plan: _Plan | WgmmaPlan | None = wgmma.plan(gemm, team) if wgmma else None
         if plan is None:
-            plan = _plan(gemm, threads, target)
+            plan = _plan(gemm, team.threads, target)
         fragments = {gemm.c.source.__chandle__(): of_rank(plan.layouts.c, shape_of(gemm.c.source))}
         shared = {}
         for operand, layout in ((gemm.a, plan.layouts.a), (gemm.b, plan.layouts.b)):
@@ -89,7 +90,7 @@ def gemm_with_wgmma(rule: WgmmaRule) -> Callable[[Any, Block], Any]:
 
     def lower(stmt: Any, block: Block) -> Any:
         gemm = Gemm.read(stmt.value)
-        plan = rule.plan(gemm, block.threads)
+        plan = rule.plan(gemm, block.team)
         if plan is None:
             return lower_gemm(stmt, block)
         return seq([clear_accumulator(gemm, block), lower_wgmma(gemm, plan, block)])

@@ -1,12 +1,12 @@
 """T.gemm with wgmma (sm_90a): warpgroups of four warps multiply tiles that lie swizzled in shared memory.
 
-Synchronous as yet: one statement waits for the products of a whole T.gemm. Operands may have been written by
-cp.async or plain stores; a proxy fence after the barrier makes them visible to wgmma.
+A T.gemm is one statement that waits for its products; a T.wgmma_gemm goes on, T.wait_wgmma waits. Operands
+may have been written by cp.async or plain stores; a proxy fence after the barrier makes them visible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,16 +15,23 @@ from tvm import tirx as X
 from tilelang.arch.cuda import WGMMA_K, WGMMA_M, WGMMA_SM, WGMMA_WARPS
 from tilelang.arch.target import Target
 from tilelang.ir import tile_ops
+from tilelang.ir.teams import Team
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.annotated import annotations_of
 from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments
 from tilelang.layout.shared import SharedLayout, matrix_operand
 from tilelang.layout.warp_partition import WarpPartition
-from tilelang.layout.wgmma_partition import WGMMA_BITS, WgmmaOperand, wgmma_partition, wgmma_text
+from tilelang.layout.wgmma_partition import (
+    GROUP_THREADS,
+    WGMMA_BITS,
+    WgmmaOperand,
+    wgmma_partition,
+    wgmma_text,
+)
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.accesses import storages
-from tilelang.passes.walk import FRAGMENT, bits_of, calls, constant, shape_of, walk
-from tilelang.targets.cuda.wgmma import wgmma_name
+from tilelang.passes.walk import FRAGMENT, bits_of, constant, shape_of, walk
+from tilelang.targets.cuda.wgmma import registers_name, wgmma_name
 from tilelang.targets.simt.block import Block
 
 _WARP = 32
@@ -53,15 +60,15 @@ class WgmmaRule:
     unswizzled: frozenset[int] = frozenset()
     refused: frozenset[int] = frozenset()
 
-    def plan(self, gemm: Gemm, threads: int) -> WgmmaPlan | None:
+    def plan(self, gemm: Gemm, team: Team) -> WgmmaPlan | None:
         """How wgmma carries out this gemm; None where it cannot, which mma.sync then does."""
-        if gemm.c.source.scope() != FRAGMENT or any(h in self.refused for h in _fragments(gemm)):
+        if team.first % GROUP_THREADS or gemm.c.source.scope() != FRAGMENT:
+            return None
+        if any(h in self.refused for h in _fragments(gemm)):
             return None
         transposes = (gemm.transpose_a, gemm.transpose_b)
-        operands = [self._operand(region) for region in (gemm.a, gemm.b)]
-        grid = wgmma_partition(
-            gemm.shape, operands[0], operands[1], str(gemm.c.source.dtype), transposes, gemm.policy, threads
-        )
+        a, b, result = self._operand(gemm.a), self._operand(gemm.b), str(gemm.c.source.dtype)
+        grid = wgmma_partition(gemm.shape, a, b, result, transposes, gemm.policy, team.threads)
         if grid is None:
             return None
         layouts = gemm_fragments("wgmma", gemm.shape, transposes, grid, WGMMA_BITS, WGMMA_K)
@@ -74,14 +81,13 @@ class WgmmaRule:
         return WgmmaOperand(str(buffer.dtype), buffer.scope(), shape_of(buffer), (row, column), swizzled)
 
 
-def wgmma_rule(func: X.PrimFunc, threads: int, target: Target) -> WgmmaRule | None:
-    """The rule for one launch; None for a target without wgmma."""
+def wgmma_rule(func: X.PrimFunc, gemms: Sequence[tuple[Gemm, Team]], target: Target) -> WgmmaRule | None:
+    """The rule for one launch with these gemms; None for a target without wgmma."""
     if target.sm != WGMMA_SM:
         return None
     rule = WgmmaRule(target, frozenset(_unswizzled(func)))
-    gemms = [Gemm.read(c) for c in calls(func.body) if tile_ops.is_call(c, tile_ops.GEMM)]
     while True:
-        others = {h for g in gemms if rule.plan(g, threads) is None for h in _fragments(g)}
+        others = {h for g, team in gemms if rule.plan(g, team) is None for h in _fragments(g)}
         if others <= rule.refused:
             return rule
         rule = replace(rule, refused=rule.refused | others)
@@ -113,7 +119,7 @@ def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block) -> Any:
     warps, span = plan.warps, gemm.span
     operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
     tiles, part, steps = m // (16 * warps.m), n // warps.n, k // WGMMA_K
-    group = block.simplify(block.thread // (_WARP * WGMMA_WARPS) % (warps.m // WGMMA_WARPS))
+    group = block.simplify(block.thread // GROUP_THREADS % (warps.m // WGMMA_WARPS))
     column = block.simplify(block.thread // (_WARP * warps.m))
     by_registers = gemm.a.source.scope() == FRAGMENT
     # K-major operands are [m, k] and [n, k] as stored.
@@ -134,6 +140,9 @@ def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block) -> Any:
     d = X.address_of(X.BufferLoad(c, [X.const(0, "int32")]))
     form = "rs" if by_registers else "ss"
     name = wgmma_name(tiles, part, steps, _PTX[operand], _PTX[result], form, turned)
+    if gemm.asynchronous:
+        name += "_async"
+        block.products.append(c)
     args = [*(X.const(i, "int32") for i in integers), d, a, b]
     block.note_instruction(span, wgmma_text(n, operand, result, warps))
     return seq(
@@ -142,6 +151,22 @@ def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block) -> Any:
             X.Evaluate(tile_ops.call(f"tl.cuda.{name}", args, span=span), span),
         ]
     )
+
+
+def lower_wait(stmt: Any, block: Block) -> Any:
+    """Wait for all but the newest products; what they are in is not read before."""
+    count = int(stmt.value.args[0].value)
+    if not block.products:
+        return None
+    wait = tile_ops.call("tl.cuda.wgmma_wait", [X.const(count, "int32")], span=stmt.span)
+    newest = block.products[len(block.products) - count :] if count else []
+    done = {p.__chandle__(): p for p in block.products if not any(p.same_as(n) for n in newest)}
+    parts = [X.Evaluate(wait, stmt.span)]
+    for product in done.values():
+        name = registers_name(int(product.shape[0]), _PTX[str(product.dtype)])
+        pointer = X.address_of(X.BufferLoad(product, [X.const(0, "int32")]))
+        parts.append(X.Evaluate(tile_ops.call(f"tl.cuda.{name}", [pointer], span=stmt.span), stmt.span))
+    return seq(parts)
 
 
 def _rows(layout: SharedLayout, rows: int, turned: bool) -> int:

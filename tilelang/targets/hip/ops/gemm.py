@@ -16,6 +16,7 @@ from tvm import tirx as X
 from tilelang.arch.instruction import MatrixInstruction
 from tilelang.arch.target import Target
 from tilelang.ir import tile_ops
+from tilelang.ir.teams import Team
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments, shared_operand
@@ -50,11 +51,11 @@ class _Plan:
         return max(1, self.instruction.k // 4)
 
 
-def gemm_layouts(target: Target) -> Callable[[Gemm, int], GemmLayouts]:
+def gemm_layouts(target: Target) -> Callable[[Gemm, Team], GemmLayouts]:
     """The rule for `infer_layouts`: what MFMA imposes on fragments; swizzled LDS for other operands."""
 
-    def rule(gemm: Gemm, threads: int) -> GemmLayouts:
-        plan = _plan(gemm, threads, target)
+    def rule(gemm: Gemm, team: Team) -> GemmLayouts:
+        plan = _plan(gemm, team.threads, target)
         fragments = {gemm.c.source.__chandle__(): of_rank(plan.layouts.c, shape_of(gemm.c.source))}
         shared: dict[int, SharedLayout] = {}
         for operand, fragment in ((gemm.a.source, plan.layouts.a), (gemm.b.source, plan.layouts.b)):

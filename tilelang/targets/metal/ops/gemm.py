@@ -17,6 +17,7 @@ from tvm import tirx as X
 from tilelang.arch.instruction import MatrixInstruction
 from tilelang.arch.target import Target
 from tilelang.ir import tile_ops
+from tilelang.ir.teams import Team
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments, shared_operand
 from tilelang.layout.instruction import SIMDGROUP_C
@@ -45,14 +46,14 @@ class _Plan:
     layouts: GemmFragments
 
 
-def gemm_layouts(target: Target, padded: bool = True) -> Callable[[Gemm, int], GemmLayouts]:
+def gemm_layouts(target: Target, padded: bool = True) -> Callable[[Gemm, Team], GemmLayouts]:
     """The rule for `infer_layouts`: fragments by 8×8 tiles; rows in memory `padded` against bank conflicts.
 
     No swizzle: `simdgroup_load` takes rows at one distance.
     """
 
-    def rule(gemm: Gemm, threads: int) -> GemmLayouts:
-        plan = _plan(gemm, threads, target)
+    def rule(gemm: Gemm, team: Team) -> GemmLayouts:
+        plan = _plan(gemm, team.threads, target)
         fragments = {gemm.c.source.__chandle__(): of_rank(plan.layouts.c, shape_of(gemm.c.source))}
         shared: dict[int, SharedLayout] = {}
         for operand, fragment in ((gemm.a.source, plan.layouts.a), (gemm.b.source, plan.layouts.b)):

@@ -1,0 +1,98 @@
+"""Descriptors for bulk tensor copies (TMA), encoded by the driver for the tensors of a launch.
+
+CUDA driver API, cuTensorMapEncodeTiled: 128 bytes that depend on the address and the sizes of a tensor, so
+those of the last launches are kept.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilelang.runtime.bind import ArgumentError
+from tilelang.runtime.driver import Driver
+from tilelang.runtime.plan import LaunchPlan, TensorMap
+from tilelang.runtime.sizes import compile_size
+
+_BYTES, _ALIGNMENT = 128, 64
+_DTYPES = {"uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5}  # CUtensorMapDataType
+_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # CUtensorMapSwizzle
+_L2_PROMOTION = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B
+_KEPT = 64
+
+
+class TensorMaps:
+    """The descriptors of one plan."""
+
+    def __init__(self, plan: LaunchPlan, driver: Driver) -> None:
+        self._driver = driver
+        self._names = plan.arguments
+        self._position = {name: k for k, name in enumerate(plan.arguments)}
+        self._maps = [_Sized(m) for m in plan.descriptors]
+        self._known: OrderedDict[Any, list[Any]] = OrderedDict()
+
+    def addresses(self, words: Sequence[int], sizes: Sequence[int]) -> list[int]:
+        """Where the encoded descriptors lie. `words`: the plan's arguments, tensors as addresses.
+
+        Raises ArgumentError for a tensor that the hardware cannot describe.
+        """
+        key = (tuple(words), tuple(sizes))
+        found = self._known.get(key)
+        if found is None:
+            known = dict(zip(self._names[len(self._names) - len(sizes) :], sizes, strict=True))
+            scalars = dict(zip(self._names, words, strict=False))
+            found = [self._encode(m, scalars[m.plan.tensor], {**scalars, **known}) for m in self._maps]
+            self._known[key] = found
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return [_aligned(buffer) for buffer in found]
+
+    def _encode(self, sized: _Sized, address: int, sizes: Mapping[str, int]) -> Any:
+        one, rank = sized.plan, len(sized.plan.box)
+        shape = [s.evaluate(sizes) for s in sized.shape]
+        strides = [s.evaluate(sizes) for s in sized.strides]
+        buffer = ctypes.create_string_buffer(_BYTES + _ALIGNMENT)
+        status = self._driver.encode_tensor_map(
+            ctypes.c_void_p(_aligned(buffer)),
+            _DTYPES[one.dtype],
+            rank,
+            ctypes.c_void_p(address),
+            (ctypes.c_uint64 * rank)(*shape),
+            (ctypes.c_uint64 * max(rank - 1, 1))(*strides),
+            (ctypes.c_uint32 * rank)(*one.box),
+            (ctypes.c_uint32 * rank)(*[1] * rank),
+            0,  # no interleaving
+            _SWIZZLES[one.swizzle],
+            _L2_PROMOTION,
+            0,  # zeros outside
+        )
+        if status:
+            raise ArgumentError(_refused(one, address, shape, strides, self._driver.describe(status)))
+        return buffer
+
+
+class _Sized:
+    """A descriptor with its sizes compiled."""
+
+    def __init__(self, plan: TensorMap) -> None:
+        self.plan = plan
+        self.shape = tuple(compile_size(s) for s in plan.shape)
+        self.strides = tuple(compile_size(s) for s in plan.strides)
+
+
+def _aligned(buffer: Any) -> int:
+    start = ctypes.addressof(buffer)
+    return -(-start // _ALIGNMENT) * _ALIGNMENT
+
+
+def _refused(one: TensorMap, address: int, shape: list[int], strides: list[int], why: str) -> str:
+    uneven = next((s for s in strides if s % 16), None)
+    if uneven is not None:
+        return (
+            f"{one.tensor} has rows {uneven} bytes apart, but this kernel copies it by TMA, which needs a "
+            "multiple of 16: pad its last dimension, or use T.copy with disable_tma=True"
+        )
+    sizes = ", ".join(map(str, reversed(shape)))
+    return f"{one.tensor} of shape ({sizes}) at {address:#x} cannot be copied by TMA: {why}"

@@ -1,0 +1,68 @@
+"""The text of bulk copies: through descriptors of one to five dimensions, and between rows of plain memory.
+
+PTX ISA 9.7.9.25 (cp.async.bulk) and 9.7.9.27 (cp.async.bulk.tensor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilelang.targets.emit.intrinsic import Intrinsic
+
+TENSOR_MAP = "TensorMap"
+DECLARATION = "struct alignas(64) TensorMap { unsigned long long words[16]; };"
+_DIMENSIONS = range(1, 6)
+
+
+def _tensor_copy(rank: int, load: bool, hint: bool) -> Intrinsic:
+    corner = ", ".join(f"int c{k}" for k in range(rank))
+    fixed = 3 if load else 2
+    places = ", ".join(f"%{fixed + k}" for k in range(rank))
+    given = ", ".join(f'"r"(c{k})' for k in range(rank))
+    more, cache, extra = ("", "", "")
+    if hint:
+        more, cache = ", unsigned long long policy", ".L2::cache_hint"
+        extra = f", %{fixed + rank}"
+        given += ', "l"(policy)'
+    suffix = "_hint" if hint else ""
+    if load:
+        source = f"""void tma_load_{rank}d{suffix}(
+    void* dst, unsigned long long* barrier, const TensorMap& map, {corner}{more}) {{
+  asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes{cache} "
+               "[%0], [%1, {{{places}}}], [%2]{extra};"
+               ::"r"(shared_address(dst)), "l"(&map), "r"(shared_address(barrier)), {given} : "memory");
+}}"""
+    else:
+        source = f"""void tma_store_{rank}d{suffix}(const TensorMap& map, const void* src, {corner}{more}) {{
+  asm volatile("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group{cache} "
+               "[%0, {{{places}}}], [%1]{extra};"
+               ::"l"(&map), "r"(shared_address(src)), {given} : "memory");
+}}"""
+    return Intrinsic(source, requires=("shared_address",), types=(TENSOR_MAP,))
+
+
+def _wait(read: bool) -> Intrinsic:
+    name = "tma_store_wait" if read else "tma_store_wait_all"
+    return Intrinsic(
+        f"""template <int N> void {name}() {{
+  asm volatile("cp.async.bulk.wait_group{".read" if read else ""} %0;" ::"n"(N) : "memory");
+}}""",
+        template_args=1,
+    )
+
+
+TMA: Mapping[str, Intrinsic] = {
+    **{
+        f"tma_{'load' if load else 'store'}_{rank}d{'_hint' if hint else ''}": _tensor_copy(rank, load, hint)
+        for rank in _DIMENSIONS
+        for load in (True, False)
+        for hint in (False, True)
+    },
+    "tma_store_arrive": Intrinsic(
+        """void tma_store_arrive() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}"""
+    ),
+    "tma_store_wait": _wait(True),
+    "tma_store_wait_all": _wait(False),
+}
