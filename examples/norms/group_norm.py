@@ -53,11 +53,10 @@ def group_norm(
             scale[i] = T.rsqrt(T.max(scale[i] / size - mean[i] * mean[i], 0) + eps)
         for t in T.serial(T.ceildiv(size, block)):
             for j in T.Parallel(block):
-                place = t * block + j
-                if place < size:
-                    channel = group * channels + place // (H * W)
-                    value = (flat_x[n, group, place] - mean[0]) * scale[0]
-                    flat_y[n, group, place] = value * Weight[channel] + Bias[channel]
+                place = t * block + j  # past the end nothing is written
+                channel = group * channels + place // (H * W)
+                value = (flat_x[n, group, place] - mean[0]) * scale[0]
+                flat_y[n, group, place] = value * Weight[channel] + Bias[channel]
 
     return Y
 
