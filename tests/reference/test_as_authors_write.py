@@ -330,3 +330,21 @@ def test_a_tensor_may_be_one_number():
     a, c = torch.tensor(1.5), torch.zeros(128)
     three_ways(kernel, a, c)
     torch.testing.assert_close(c, torch.arange(128) * 1.5)
+
+
+def test_annotations_by_the_older_name_of_a_tensor():
+    @T.macro
+    def double(x: T.Buffer([128], "float32"), y: T.SharedBuffer([128], "float32")):
+        for i in T.Parallel(128):
+            y[i] = x[i] * 2
+
+    @T.prim_func
+    def kernel(A: T.Tensor[(128,), T.float32], C: T.Tensor[(128,), T.float32]):
+        with T.Kernel(1, threads=32):
+            doubled = T.alloc_shared((128,), T.float32)
+            double(A, doubled)
+            T.copy(doubled, C)
+
+    a, c = torch.randn(128), torch.zeros(128)
+    three_ways(kernel, a, c)
+    torch.testing.assert_close(c, a * 2)

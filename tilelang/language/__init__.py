@@ -499,6 +499,8 @@ from tilelang.language.vector_dtypes import (
     uint64x64,
 )
 
+Buffer = Tensor  # the older name, for annotations that running Python evaluates
+
 __all__ = [
     "BaseTileScheduler",
     "CUDASourceCodeKernel",
