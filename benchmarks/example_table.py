@@ -462,6 +462,19 @@ def chunked_retention(m: ModuleType, device: str) -> Work:
     return Work((q, k, v, decay), peer, "sdpa, same shape", moved=4 * size_of(q))
 
 
+def gqa_backward(m: ModuleType, device: str) -> Work:
+    b, s, h, h_kv, d = 2, 4096, 32, 8, 128
+    q, d_out = (randn(b, s, h, d, dtype=BF16, device=device) for _ in range(2))
+    k, v = (randn(b, s, h_kv, d, dtype=BF16, device=device) for _ in range(2))
+    log_sum, delta = (randn(b, h, s, dtype=F32, device=device) for _ in range(2))
+    d_q = torch.zeros(b, s, h, d, device=device)
+    leaves = [x.transpose(1, 2).clone().requires_grad_() for x in (q, k, v)]
+    out, above = sdpa(*leaves), d_out.transpose(1, 2)
+    peer = lambda: torch.autograd.grad(out, leaves, above, retain_graph=True)  # noqa: E731
+    flops = 2.5 * attention_flops(b, h, s, s, d, True)
+    return Work((q, k, v, d_out, log_sum, delta, d_q), peer, "sdpa backward", flops)
+
+
 def paged_decoding(m: ModuleType, device: str) -> Work:
     b, s, h, h_kv, d = 32, 8192, 32, 8, 128
     given = m.inputs([s] * b, h, h_kv, d, device=device)
@@ -679,6 +692,12 @@ ENTRIES = (
         "attention_backward",
         "4x4096, 16x64 causal f16",
         flash_attention_backward,
+    ),
+    Entry(
+        "attention.flash_attention_gqa_backward",
+        "gqa_backward",
+        "2x4096, 32/8x128 causal bf16",
+        gqa_backward,
     ),
     Entry("attention.attention_sink", "attention_sink", "2x4096, 64/8x64 causal bf16", attention_sink),
     Entry(

@@ -122,3 +122,17 @@ def test_sparse_mla(device):
     chosen[:, 25::3] = -1
     kernel = compiled_for(module.sparse_mla, device)(20, 32, 16, 50, block_H=16, block_N=32, threads=64)
     close(kernel(q, cache, chosen), module.ref_program(q, cache, chosen, 32), 2e-2)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_flash_attention_gqa_backward(device, causal):
+    module = example("flash_attention_gqa_backward")
+    q, d_out = (random(1, 70, 4, 32, dtype=BF16, device=device, seed=s) for s in (0, 1))
+    k, v = (random(1, 70, 2, 32, dtype=BF16, device=device, seed=s) for s in (2, 3))
+    out, log_sum = module.ref_forward(q, k, v, causal)
+    delta = compiled_for(module.delta_rows, device)(out, d_out, block=32, threads=64)
+    d_q = torch.zeros(1, 70, 4, 32, device=device)
+    kernel = compiled_for(module.gqa_backward, device)
+    d_k, d_v = kernel(q, k, v, d_out, log_sum, delta, d_q, causal=causal, **SMALL)
+    for found, expected in zip((d_q, d_k, d_v), module.ref_program(q, k, v, d_out, causal), strict=True):
+        close(found, expected, 3e-2)

@@ -100,15 +100,16 @@ def ref_program(Q, K, V, causal=False):
     return out.transpose(1, 2).to(Q.dtype)
 
 
-def main(batch: int = 2, seq: int = 300, heads: int = 4, heads_kv: int = 2, dim: int = 64) -> None:
+def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    batch, seq, heads, heads_kv, dim = (2, 4096, 32, 8, 128) if device == "cuda" else (2, 300, 4, 2, 64)
     q = torch.randn(batch, seq, heads, dim, dtype=torch.float16, device=device)
     k = torch.randn(batch, seq, heads_kv, dim, dtype=torch.float16, device=device)
     v = torch.randn(batch, seq, heads_kv, dim, dtype=torch.float16, device=device)
 
     for causal in (False, True):
         found = flash_attention(q, k, v, causal=causal)
-        torch.testing.assert_close(found, ref_program(q, k, v, causal), rtol=2e-3, atol=2e-3)
+        torch.testing.assert_close(found, ref_program(q, k, v, causal), rtol=5e-3, atol=5e-3)
 
     latency = flash_attention.compile(q, k, v, causal=True).get_profiler().do_bench()
     flops = 2 * batch * heads * seq * seq * dim  # half of 4 * ..., since half of the scores are masked

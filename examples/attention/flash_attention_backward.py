@@ -108,8 +108,9 @@ def gradients(Q, K, V, dOut, causal=False):
     return q.grad, k.grad, v.grad
 
 
-def main(batch: int = 1, heads: int = 2, seq: int = 150, dim: int = 64) -> None:
+def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    batch, heads, seq, dim = (1, 16, 2048, 64) if device == "cuda" else (1, 2, 150, 64)
     q, k, v, d_out = (torch.randn(batch, heads, seq, dim, device=device).half() for _ in range(4))
     for causal in (False, True):
         out, log_sum = forward(q, k, v, causal)
@@ -118,7 +119,7 @@ def main(batch: int = 1, heads: int = 2, seq: int = 150, dim: int = 64) -> None:
         d_k, d_v = attention_backward(q, k, v, d_out, log_sum, delta, d_q, causal=causal)
         expected = gradients(q, k, v, d_out, causal)
         for found, want in zip((d_q, d_k, d_v), expected, strict=True):
-            torch.testing.assert_close(found.float(), want, rtol=1e-2, atol=1e-2)
+            torch.testing.assert_close(found.float(), want, rtol=2e-2, atol=2e-2)
 
     kernel = attention_backward.compile(q, k, v, d_out, log_sum, delta, d_q)
     latency = kernel.get_profiler().do_bench(input_tensors=[q, k, v, d_out, log_sum, delta, d_q])

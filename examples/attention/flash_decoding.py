@@ -115,13 +115,14 @@ def ref_program(Q, K, V, Lengths, Partial=None, LogSum=None):
     return torch.einsum("bhs,bshd->bhd", weights, v).to(Q.dtype)
 
 
-def main(batch: int = 3, heads: int = 8, heads_kv: int = 2, seq: int = 500, dim: int = 64) -> None:
+def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    batch, heads, heads_kv, seq, dim = (32, 32, 8, 8192, 128) if device == "cuda" else (3, 8, 2, 500, 64)
     splits = 4
     q = torch.randn(batch, heads, dim, dtype=torch.float16, device=device)
     k = torch.randn(batch, seq, heads_kv, dim, dtype=torch.float16, device=device)
     v = torch.randn(batch, seq, heads_kv, dim, dtype=torch.float16, device=device)
-    lengths = torch.tensor([seq, 77, 1][:batch], dtype=torch.int32, device=device)
+    lengths = torch.linspace(1, seq, batch, device=device).int()
     partial = torch.empty(splits, batch, heads, dim, device=device)
     log_sum = torch.empty(splits, batch, heads, device=device)
 

@@ -103,12 +103,15 @@ def inputs(batch: int, heads: int, latent: int, rope: int, lengths, page: int = 
     return q, q_rope, cache, cache_rope, order.to(device), used
 
 
-def main(heads: int = 40, latent: int = 128, rope: int = 32) -> None:
+def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    given = inputs(2, heads, latent, rope, lengths=[300, 65], device=device)
+    lengths, heads, latent, rope = [300, 65], 40, 128, 32
+    if device == "cuda":
+        lengths, heads, latent, rope = [4096, 65] * 16, 128, 512, 64
+    given = inputs(len(lengths), heads, latent, rope, lengths=lengths, device=device)
 
     found = mla_decode(*given)
-    torch.testing.assert_close(found, ref_program(*given), rtol=2e-3, atol=2e-3)
+    torch.testing.assert_close(found, ref_program(*given), rtol=5e-3, atol=5e-3)
 
     latency = mla_decode.compile(*given).get_profiler().do_bench(input_tensors=list(given))
     print(f"mla_decode of {given[2].shape[0]} pages on {device}: correct, {latency:.3f} ms")
