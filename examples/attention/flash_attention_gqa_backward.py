@@ -175,13 +175,13 @@ def main() -> None:
     for causal in (False, True):
         out: torch.Tensor = Attention.apply(*leaves, causal)  # pyright: ignore[reportAssignmentType]
         found = torch.autograd.grad(out, leaves, d_out)
-        for grad, expected in zip(found, ref_program(*leaves, d_out, causal), strict=True):
+        for grad, expected in zip(found, ref_program(q, k, v, d_out, causal), strict=True):
             torch.testing.assert_close(grad.float(), expected, rtol=3e-2, atol=3e-2)
 
-    given = [x.detach() for x in leaves]
-    sums = [torch.randn(batch, heads, seq, device=device) for _ in range(2)]
+    q, k, v = (x.detach() for x in leaves)
+    log_sum, delta = (torch.randn(batch, heads, seq, device=device) for _ in range(2))
     d_q = torch.zeros(batch, seq, heads, dim, device=device)
-    latency = do_bench(lambda: gqa_backward(*given, d_out, *sums, d_q))
+    latency = do_bench(lambda: gqa_backward(q, k, v, d_out, log_sum, delta, d_q))
     print(f"gqa_backward {tuple(q.shape)} on {device}: correct, {latency:.3f} ms")
 
 

@@ -131,12 +131,12 @@ def inputs(lengths, heads: int, latent: int, rope: int, page: int = 64, device: 
     most = -(-max(lengths) // page)
     pages = len(lengths) * most
     shapes = ((len(lengths), heads), (len(lengths), heads), (pages, page), (pages, page))
-    tensors = [
+    q, q_rope, cache, cache_rope = (
         torch.randn(*shape, width, dtype=torch.bfloat16, device=device)
         for shape, width in zip(shapes, (latent, rope, latent, rope), strict=True)
-    ]
+    )
     table = torch.randperm(pages, device=device).int().reshape(len(lengths), most)
-    return *tensors, table, torch.tensor(lengths, dtype=torch.int32, device=device)
+    return q, q_rope, cache, cache_rope, table, torch.tensor(lengths, dtype=torch.int32, device=device)
 
 
 def main() -> None:
@@ -147,10 +147,10 @@ def main() -> None:
     given = inputs(lengths, heads, latent, rope, device=device)
     scale = (128 + rope) ** -0.5  # of the heads before they were compressed
 
-    found = mla_decode_split(*given, scale, **options)
-    torch.testing.assert_close(found, ref_program(*given, scale), rtol=2e-2, atol=2e-2)
+    found = mla_decode_split(*given, scale=scale, **options)
+    torch.testing.assert_close(found, ref_program(*given, scale=scale), rtol=2e-2, atol=2e-2)
 
-    kernel = mla_decode_split.compile(*given, scale, **options)
+    kernel = mla_decode_split.compile(*given, scale=scale, **options)
     latency = kernel.get_profiler().do_bench(input_tensors=list(given))
     flops = 2 * sum(lengths) * heads * (2 * latent + rope)
     speed = f"{flops / latency / 1e9:.3f} TFLOP/s"
