@@ -54,6 +54,9 @@ ALLOWED: Mapping[str, set[str]] = {
     "utils": _TOP,
     "carver": {"arch", "carver"},
     "tools": {*_TOP, "tools", "carver"},
+    "engine": {*_TOP, "engine"},
+    "transform": {*_TOP, "transform"},
+    "contrib": {*_TOP, "contrib"},
     "cli": {*_TOP, "cli"},
 }
 

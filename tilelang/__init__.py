@@ -15,17 +15,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tilelang import (
         autotuner,
+        cache,
         carver,
-        env,
+        contrib,
+        dtypes,
+        engine,
         language,
         layout,
         math,
         profiler,
         testing,
         tools,
+        transform,
         utils,
     )
     from tilelang.autotuner import autotune
+    from tilelang.env import env
     from tilelang.jit import (
         JITKernel,
         PassConfigKey,
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
         register_cuda_postproc,
         register_hip_postproc,
     )
+    from tilelang.layout import Fragment, Layout
     from tilelang.math import cdiv, next_power_of_2
     from tilelang.profiler import Profiler, TensorSupplyType
 
@@ -52,17 +58,23 @@ __version__ = f"{LANGUAGE_VERSION}+lsp{PACKAGE_VERSION}"
 __all__ = [
     "LANGUAGE_VERSION",
     "PACKAGE_VERSION",
+    "Fragment",
     "JITKernel",
+    "Layout",
     "PassConfigKey",
     "Profiler",
     "TensorSupplyType",
     "autotune",
     "autotuner",
+    "cache",
     "carver",
     "cdiv",
     "compile",
+    "contrib",
     "disable_cache",
+    "dtypes",
     "enable_cache",
+    "engine",
     "env",
     "is_cache_enabled",
     "jit",
@@ -80,12 +92,15 @@ __all__ = [
     "set_log_level",
     "testing",
     "tools",
+    "transform",
     "utils",
 ]
 
 # Public name -> the module that defines it; loaded when the name is first used (PEP 562).
 _HOME = {
+    "Fragment": "tilelang.layout",
     "JITKernel": "tilelang.jit",
+    "Layout": "tilelang.layout",
     "PassConfigKey": "tilelang.jit",
     "Profiler": "tilelang.profiler",
     "TensorSupplyType": "tilelang.profiler",
@@ -105,14 +120,18 @@ _HOME = {
 }
 _SUBMODULES = (
     "autotuner",
+    "cache",
     "carver",
-    "env",
+    "contrib",
+    "dtypes",
+    "engine",
     "language",
     "layout",
     "math",
     "profiler",
     "testing",
     "tools",
+    "transform",
     "utils",
 )
 
@@ -146,8 +165,10 @@ def __dir__() -> list[str]:
 
 class _Package(ModuleType):
     """`tilelang.jit` is both the decorator and the package that implements it; users mean the decorator.
+    So it is with `tilelang.env`, the object and its module.
 
-    Importing `tilelang.jit.kernel` would put the package in the decorator's place, so the name is kept here.
+    Importing `tilelang.jit.kernel` would put the package in the decorator's place, so the names are kept
+    here.
     """
 
     @property
@@ -157,6 +178,14 @@ class _Package(ModuleType):
     @jit.setter
     def jit(self, package: ModuleType) -> None:
         """Called by the import system with the package; it stays reachable by import."""
+
+    @property
+    def env(self) -> Any:
+        return importlib.import_module("tilelang.env").env
+
+    @env.setter
+    def env(self, module: ModuleType) -> None:
+        """Called by the import system with the module; it stays reachable by import."""
 
 
 sys.modules[__name__].__class__ = _Package

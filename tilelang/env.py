@@ -1,112 +1,149 @@
-"""The compiler's environment variables as attributes, read when asked for: `tilelang.env.TILELANG_CACHE_DIR`.
+"""The environment variables that steer the package, as attributes that can be read and set.
 
-Variables of the reference release that this compiler has no use for are here with their values, so that
-programs that read them run.
+`env.TILELANG_CACHE_DIR` is what the variable says now, or its default; assigning to it sets the variable for
+this process.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-# Attribute -> (variable, value where it is not set).
-_VARIABLES: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "TILELANG_CACHE_DIR": ("TILELANG_CACHE_DIR", str(Path.home() / ".tilelang" / "cache")),
-        "TILELANG_DISABLE_CACHE": ("TILELANG_DISABLE_CACHE", "0"),
-        "TILELANG_DEFAULT_TARGET": ("TILELANG_DEFAULT_TARGET", "auto"),
-        "TILELANG_DEFAULT_EXECUTION_BACKEND": ("TILELANG_EXECUTION_BACKEND", "auto"),
-        "TILELANG_DEFAULT_VERBOSE": ("TILELANG_VERBOSE", "0"),
-        "TILELANG_PRINT_ON_COMPILATION": ("TILELANG_PRINT_ON_COMPILATION", "1"),
-        "TILELANG_ENABLE_IR_SPAN": ("TILELANG_ENABLE_IR_SPAN", "1"),
-        "TILELANG_CLEANUP_TEMP_FILES": ("TILELANG_CLEANUP_TEMP_FILES", "1"),
-        "TILELANG_COMPILE_TIMEOUT_SECONDS": ("TILELANG_COMPILE_TIMEOUT_SECONDS", ""),
-        "TILELANG_JIT_DIAGNOSTICS": ("TILELANG_JIT_DIAGNOSTICS", "0"),
-        "TILELANG_AUTO_TUNING_DISABLE_CACHE": ("TILELANG_AUTO_TUNING_DISABLE_CACHE", "0"),
-        "TILELANG_AUTO_TUNING_CPU_UTILITIES": ("TILELANG_AUTO_TUNING_CPU_UTILITIES", "0.9"),
-        "TILELANG_AUTO_TUNING_CPU_COUNTS": ("TILELANG_AUTO_TUNING_CPU_COUNTS", "-1"),
-        "TILELANG_AUTO_TUNING_MAX_CPU_COUNT": ("TILELANG_AUTO_TUNING_MAX_CPU_COUNT", "-1"),
-        "TILELANG_KERNEL_CACHE_USE_LIB_STAMP": ("TILELANG_KERNEL_CACHE_USE_LIB_STAMP", "0"),
-        "TILELANG_PASS_DIFF": ("TILELANG_PASS_DIFF", "0"),
-        "TILELANG_PASS_PROFILE": ("TILELANG_PASS_PROFILE", "0"),
-        "TILELANG_PASS_PROFILE_THRESHOLD_MS": ("TILELANG_PASS_PROFILE_THRESHOLD_MS", "0"),
-        "CUDA_HOME": ("CUDA_HOME", ""),
-        "ROCM_HOME": ("ROCM_HOME", ""),
-    }
-)
-TILELANG_PACKAGE_PATH = Path(__file__).parent
+_TRUE = frozenset({"1", "true", "yes", "on"})
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _VARIABLES:
-        raise AttributeError(f"tilelang.env has no variable {name!r}")
-    variable, default = _VARIABLES[name]
-    return os.environ.get(variable, default)
+@dataclass(frozen=True)
+class EnvVar:
+    """One variable as an attribute of `Environment`. key: its name, which may differ from the attribute's."""
+
+    key: str
+    default: str | None
+
+    def __get__(self, owner: Any, cls: type | None = None) -> str | None:
+        return os.environ.get(self.key, self.default)
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        if value is None:
+            os.environ.pop(self.key, None)
+        else:
+            os.environ[self.key] = str(value)
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_VARIABLES})
+class Environment:
+    """What the environment says; the methods read it as truth values and numbers."""
+
+    TILELANG_CACHE_DIR = EnvVar("TILELANG_CACHE_DIR", str(Path.home() / ".tilelang" / "cache"))
+    TILELANG_TMP_DIR = EnvVar("TILELANG_TMP_DIR", str(Path.home() / ".tilelang" / "cache" / "tmp"))
+    TILELANG_DISABLE_CACHE = EnvVar("TILELANG_DISABLE_CACHE", "0")
+    TILELANG_PRINT_ON_COMPILATION = EnvVar("TILELANG_PRINT_ON_COMPILATION", "1")
+    TILELANG_DEFAULT_TARGET = EnvVar("TILELANG_DEFAULT_TARGET", "auto")
+    TILELANG_DEFAULT_EXECUTION_BACKEND = EnvVar("TILELANG_EXECUTION_BACKEND", "auto")
+    TILELANG_DEFAULT_VERBOSE = EnvVar("TILELANG_VERBOSE", "0")
+    TILELANG_ENABLE_IR_SPAN = EnvVar("TILELANG_ENABLE_IR_SPAN", "1")
+    TILELANG_CLEANUP_TEMP_FILES = EnvVar("TILELANG_CLEANUP_TEMP_FILES", "1")
+    TILELANG_COMPILE_TIMEOUT_SECONDS = EnvVar("TILELANG_COMPILE_TIMEOUT_SECONDS", "")
+    TILELANG_JIT_DIAGNOSTICS = EnvVar("TILELANG_JIT_DIAGNOSTICS", "0")
+    TILELANG_LAYOUT_COST_MODEL = EnvVar("TILELANG_LAYOUT_COST_MODEL", None)
+    TILELANG_KERNEL_CACHE_USE_LIB_STAMP = EnvVar("TILELANG_KERNEL_CACHE_USE_LIB_STAMP", "0")
+    TILELANG_AUTO_TUNING_DISABLE_CACHE = EnvVar("TILELANG_AUTO_TUNING_DISABLE_CACHE", "0")
+    TILELANG_AUTO_TUNING_CPU_UTILITIES = EnvVar("TILELANG_AUTO_TUNING_CPU_UTILITIES", "0.9")
+    TILELANG_AUTO_TUNING_CPU_COUNTS = EnvVar("TILELANG_AUTO_TUNING_CPU_COUNTS", "-1")
+    TILELANG_AUTO_TUNING_MAX_CPU_COUNT = EnvVar("TILELANG_AUTO_TUNING_MAX_CPU_COUNT", "-1")
+
+    TILELANG_PASS_DIFF = EnvVar("TILELANG_PASS_DIFF", "0")
+    TILELANG_PASS_PROFILE = EnvVar("TILELANG_PASS_PROFILE", "0")
+    TILELANG_PASS_PROFILE_THRESHOLD_MS = EnvVar("TILELANG_PASS_PROFILE_THRESHOLD_MS", "0")
+    CUDA_HOME = EnvVar("CUDA_HOME", "")
+    ROCM_HOME = EnvVar("ROCM_HOME", "")
+    TILELANG_PACKAGE_PATH = Path(__file__).parent
+
+    def is_cache_enabled(self) -> bool:
+        """Whether compiled kernels are looked for and kept on disk."""
+        from tilelang.jit.cache import is_cache_enabled
+
+        return is_cache_enabled()
+
+    def enable_cache(self) -> None:
+        """Use the disk cache."""
+        from tilelang.jit.cache import enable_cache
+
+        enable_cache()
+
+    def disable_cache(self) -> None:
+        """Neither read nor write the disk cache in this process."""
+        from tilelang.jit.cache import disable_cache
+
+        disable_cache()
+
+    def is_cache_globally_disabled(self) -> bool:
+        """Whether the environment turns the disk cache off."""
+        return _true(self.TILELANG_DISABLE_CACHE)
+
+    def is_autotune_cache_disabled(self) -> bool:
+        """Whether results of tuning are not kept on disk."""
+        return _true(self.TILELANG_AUTO_TUNING_DISABLE_CACHE)
+
+    def is_print_on_compilation_enabled(self) -> bool:
+        """Whether compilations are to be announced; here `verbose` does that, in the log."""
+        return _true(self.TILELANG_PRINT_ON_COMPILATION)
+
+    def is_jit_diagnostics_enabled(self) -> bool:
+        """Whether compilations report on themselves."""
+        return _true(self.TILELANG_JIT_DIAGNOSTICS)
+
+    def is_span_enable(self) -> bool:
+        """Whether statements know their places in the source; here they always do."""
+        return _true(self.TILELANG_ENABLE_IR_SPAN)
+
+    def should_cleanup_temp_files(self) -> bool:
+        """Whether temporary files go when they are no longer needed."""
+        return _true(self.TILELANG_CLEANUP_TEMP_FILES)
+
+    def should_use_kernel_cache_lib_stamp(self) -> bool:
+        """Whether the cache asks when the compiler was built; here it always knows the compiler's files."""
+        return _true(self.TILELANG_KERNEL_CACHE_USE_LIB_STAMP)
+
+    def get_default_target(self) -> str:
+        """The target of kernels that name none; "auto" takes the GPU that torch sees, else the CPU."""
+        return self.TILELANG_DEFAULT_TARGET or "auto"
+
+    def get_default_execution_backend(self) -> str:
+        """The backend of kernels that name none; all names mean the one runtime there is."""
+        return self.TILELANG_DEFAULT_EXECUTION_BACKEND or "auto"
+
+    def get_default_verbose(self) -> bool:
+        """Whether compilations are logged where a kernel does not say."""
+        return _true(self.TILELANG_DEFAULT_VERBOSE)
+
+    def get_default_layout_cost_model(self) -> str | None:
+        """The cost model named for layouts."""
+        return self.TILELANG_LAYOUT_COST_MODEL
+
+    def get_compile_timeout_seconds(self) -> float | None:
+        """How long a compilation may take; None for as long as it needs."""
+        text = self.TILELANG_COMPILE_TIMEOUT_SECONDS
+        return float(text) if text else None
+
+
+def _true(text: str | None) -> bool:
+    return (text or "").strip().lower() in _TRUE
+
+
+env = Environment()
 
 
 def enable_cache() -> None:
-    """As `tilelang.enable_cache`."""
-    from tilelang.jit import cache
-
-    cache.enable_cache()
+    """Use the disk cache."""
+    env.enable_cache()
 
 
 def disable_cache() -> None:
-    """As `tilelang.disable_cache`."""
-    from tilelang.jit import cache
-
-    cache.disable_cache()
+    """Neither read nor write the disk cache in this process."""
+    env.disable_cache()
 
 
 def is_cache_enabled() -> bool:
-    """As `tilelang.is_cache_enabled`: neither switched off by a call nor by TILELANG_DISABLE_CACHE."""
-    from tilelang.jit import cache
-
-    return cache.is_cache_enabled()
-
-
-def is_cache_globally_disabled() -> bool:
-    """Whether TILELANG_DISABLE_CACHE switches the disk cache off."""
-    return _is_on("TILELANG_DISABLE_CACHE")
-
-
-def is_autotune_cache_disabled() -> bool:
-    """Whether TILELANG_AUTO_TUNING_DISABLE_CACHE switches the autotuner's cache off."""
-    return _is_on("TILELANG_AUTO_TUNING_DISABLE_CACHE")
-
-
-def is_print_on_compilation_enabled() -> bool:
-    """Whether TILELANG_PRINT_ON_COMPILATION is on."""
-    return _is_on("TILELANG_PRINT_ON_COMPILATION")
-
-
-def get_default_target() -> str:
-    """TILELANG_DEFAULT_TARGET."""
-    return str(__getattr__("TILELANG_DEFAULT_TARGET"))
-
-
-def get_default_execution_backend() -> str:
-    """TILELANG_EXECUTION_BACKEND."""
-    return str(__getattr__("TILELANG_DEFAULT_EXECUTION_BACKEND"))
-
-
-def get_default_verbose() -> bool:
-    """Whether TILELANG_VERBOSE is on."""
-    return _is_on("TILELANG_DEFAULT_VERBOSE")
-
-
-def get_compile_timeout_seconds() -> float | None:
-    """TILELANG_COMPILE_TIMEOUT_SECONDS; None where it is not set."""
-    text = str(__getattr__("TILELANG_COMPILE_TIMEOUT_SECONDS"))
-    return float(text) if text else None
-
-
-def _is_on(name: str) -> bool:
-    return str(__getattr__(name)).strip().lower() in ("1", "true", "yes", "on")
+    """Whether compiled kernels are looked for and kept on disk."""
+    return env.is_cache_enabled()

@@ -180,7 +180,7 @@ def check_program(
     """
     subject = Subject(program, parse_target(target), text)
     found = list(program.problems)
-    for check in (_verify, *CHECKS):
+    for check in (verify, *CHECKS):
         found += _guarded(check, subject)
     return kernel_facts(subject), unique(found)
 
@@ -262,7 +262,7 @@ def _is_definition(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
 
 
-def _verify(subject: Subject) -> Iterator[Problem]:
+def verify(subject: Subject) -> Iterator[Problem]:
     """Each tile operation's own rules."""
     for record in subject.records:
         op = TILE_OPS.get(record.op)

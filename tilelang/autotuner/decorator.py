@@ -39,7 +39,7 @@ class TunedFunction:
         functools.update_wrapper(self, function.function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.function.mode == "lazy":
+        if self._mode(args, kwargs) == "lazy":
             return self.compile(*args, **kwargs)
         found = self._tuned(args, kwargs)
         if found is None:
@@ -72,6 +72,13 @@ class TunedFunction:
         self._results[key] = tuner.run()
         return self._results[key]
 
+    def _mode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """`eager` or `lazy`; where only a call can tell, the first configuration completes it."""
+        first = next(iter(expand(self.configs, args, kwargs)), {})
+        given = self._given(args, kwargs)
+        rest = {k: v for k, v in first.items() if k not in given and k != "pass_configs"}
+        return self.function.mode_for(*args, **kwargs, **rest)
+
     def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> frozenset[str]:
         """Names of the parameters that the call gives a value."""
         positional = list(self.function.signature.parameters)[: len(args)]
@@ -79,7 +86,7 @@ class TunedFunction:
 
     def _tensors(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any] | None:
         """The tensors of an eager call, in order: it is tuned on what it is called with."""
-        if self.function.mode == "lazy" or get_autotune_inputs() is not None:
+        if self._mode(args, kwargs) == "lazy" or get_autotune_inputs() is not None:
             return None
         bound = self.function.signature.bind_partial(
             *args, **{k: v for k, v in kwargs.items() if k in self.function.signature.parameters}

@@ -18,7 +18,7 @@ from tilelang.frontend.functions import call_function, needs_interpretation
 from tilelang.frontend.interpreter import new_run
 from tilelang.frontend.kernel import KernelRequest, trace_kernel, trace_prim_function
 from tilelang.frontend.kernel_objects import make_object, makes_kernel_object
-from tilelang.frontend.model import NO_VALUE
+from tilelang.frontend.model import NO_VALUE, Function
 from tilelang.frontend.native_functions import SourceNotFound, live_function
 from tilelang.frontend.plain_functions import holds_kernel_code
 from tilelang.frontend.run import Limits, Run
@@ -143,16 +143,19 @@ def trace_eager(
 
 
 def trace_lazy(
-    kernel: PrimFunc | Callable[..., Any], out_idx: Any = None, name: str | None = None
+    kernel: PrimFunc | Function | Callable[..., Any], out_idx: Any = None, name: str | None = None
 ) -> TileProgram:
-    """The tile program of a `@T.prim_func` object, its closure's values built in. Raises SourceNotFound."""
-    function = kernel.function if isinstance(kernel, PrimFunc) else kernel
-    interpreted = live_function(function)
+    """The tile program of a `@T.prim_func` object, its closure's values built in, as they were when it was
+    defined. Raises SourceNotFound.
+    """
+    if isinstance(kernel, PrimFunc):
+        kernel = kernel.function if kernel.definition is None else kernel.definition.function
+    interpreted = kernel if isinstance(kernel, Function) else live_function(kernel)
     run = new_run(LiveEnvironment(), interpreted.source, interpreted.closure, _LIMITS)
-    own = name or function.__name__
-    return trace_prim_function(
-        run, KernelRequest(interpreted, own, getattr(function, "__qualname__", own), out_idx=out_idx)
+    request = KernelRequest(
+        interpreted, name or interpreted.name, interpreted.qualified_name, out_idx=out_idx
     )
+    return trace_prim_function(run, request)
 
 
 def const_sources(program: TileProgram) -> list[ConstSource]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tvm import ir
@@ -28,6 +29,7 @@ from tilelang.ir.tile_program import Context, For, Jump, Loop
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 from tilelang.layout.annotated import LOOP_LAYOUT
 
+_THREADS = {"threadIdx.x": 0, "threadIdx.y": 1, "threadIdx.z": 2}
 _NOT_ANNOTATIONS = ("start", "stop", "step", "extents", "annotations")
 
 
@@ -100,11 +102,47 @@ def _frame_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
             notes[LOOP_LAYOUT] = layout
         loop = _make_loop(run, node, "Parallel", (0,) * len(extents), extents, 1, frame.span, notes)
         return _traced_loop(run, node, loop)
+    if frame.name == "thread_binding":
+        return _thread_loop(run, node, frame)
+    if frame.arguments.get("explicit") and frame.arguments.get("unroll_factor") is not None:
+        what = "explicit writes out every iteration, so unroll_factor must go; or explicit"
+        run.report(BAD_ARGUMENTS, frame.span, callee="T.unroll", what=what)
     start, stop, step = _bounds(run, frame)
     notes = _notes(frame)
     if any_unknown(list(notes.values())) is not None:
         run.complete = False
     return _counted_loop(run, node, frame.name, start, stop, step, frame.span, notes)
+
+
+def _thread_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
+    """`T.thread_binding(extent, "threadIdx.x")`: each thread runs the body once, for its own number."""
+    arguments = dict(frame.arguments)
+    thread = arguments.get("thread")
+    if thread is None and isinstance(arguments.get("stop"), str):  # T.thread_binding(extent, "threadIdx.x")
+        thread, arguments["stop"] = arguments["stop"], None
+    start, stop, _ = _bounds(run, replace(frame, arguments=arguments))
+    launch = run.launch
+    lost = any_unknown([start, stop, thread])
+    if lost is None and launch is not None and launch.threads is None:
+        lost = Unknown("the number of threads is not known")
+    if lost is not None:
+        run.complete = False
+        assign(run, node.target, lost, of_loop=True)
+        return run.exec(node.body)
+    if launch is None or launch.threads is None:
+        what = "stands outside `with T.Kernel(...)`"
+    elif thread not in _THREADS:
+        what = f"`thread` is one of {', '.join(map(repr, _THREADS))}, not {thread!r}"
+    else:
+        axis = _THREADS[thread]
+        count = [*launch.threads, 1, 1][axis]
+        if as_int(_distance(run, start, stop)) == count:
+            number = [*launch.thread_vars, 0, 0][axis]
+            assign(run, node.target, binary(ast.Add, start, number), of_loop=True)
+            return run.exec(node.body)
+        what = f"the block has {count} threads along {thread}, so the loop has as many iterations"
+    run.report(BAD_ARGUMENTS, frame.span, callee="T.thread_binding", what=what)
+    return None
 
 
 def _counted_loop(

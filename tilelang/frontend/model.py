@@ -29,6 +29,7 @@ class Function:
     is_macro: bool = False
     call: Any = None  # set by the interpreter: calls it with Python arguments, for `key=` and `functools`
     attributes: dict[str, Any] = field(default_factory=dict)
+    qualified_name: str = ""  # of a function of running Python, where classes and functions around it show
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call(self, list(args), kwargs)

@@ -46,6 +46,7 @@ def live_function(function: Callable[..., Any]) -> Function:
     # Python has evaluated the annotations where the function was defined; names in them need not be in its
     # closure.
     interpreted.attributes[NATIVE_ANNOTATIONS] = dict(function.__annotations__)
+    interpreted.qualified_name = getattr(function, "__qualname__", function.__name__)
     return interpreted
 
 

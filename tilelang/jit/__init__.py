@@ -10,9 +10,12 @@ from tilelang.jit.lowering import CompiledArtifact, lower
 from tilelang.jit.pass_configs import PassConfigKey
 from tilelang.jit.postprocess import register_c_postproc, register_cuda_postproc, register_hip_postproc
 
+JITImpl = JITFunction  # the name that kernels import
+
 __all__ = [
     "CompiledArtifact",
     "JITFunction",
+    "JITImpl",
     "JITKernel",
     "PassConfigKey",
     "compile",

@@ -8,7 +8,8 @@ import ast
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from tvm import tirx as X
@@ -34,6 +35,8 @@ from tilelang.runtime.tensors import is_torch, unpacked, view
 
 _log = logging.getLogger(__name__)
 
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -63,23 +66,42 @@ class JITFunction(Generic[P, R]):
         """`eager` or `lazy`."""
         return self._how().name
 
+    @property
+    def out_idx(self) -> list[int] | None:
+        """Which parameters of a lazy kernel are outputs; None if it was not said."""
+        return None if self.options.out_idx is None else list(self.options.out_idx)
+
+    @property
+    def pass_configs(self) -> dict[str, Any]:
+        """The pass configurations it is compiled under, by their texts."""
+        return dict(self.options.pass_configs)
+
+    @property
+    def target(self) -> str:
+        """The target it is compiled for: `auto` for one that is chosen at each call."""
+        return "auto" if self.options.target is None else self.options.target.name
+
+    def is_lazy_mode(self) -> bool:
+        """Whether it is a factory of kernels, not a kernel."""
+        return self.mode == "lazy"
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Eager: run on tensors. Lazy: the kernel for these values.
 
         Raises KernelError with every problem found.
         """
-        result: Any = self._how().call(args, kwargs)
+        result: Any = self._how(args, kwargs).call(args, kwargs)
         return result
 
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
         """The kernel without running it: sizes (`M=1024`) and parameters by name, tensors where sizes come
         from them.
         """
-        return self._how().compile(args, kwargs)
+        return self._how(args, kwargs).compile(args, kwargs)
 
     def get_tir(self, *args: Any, **kwargs: Any) -> X.PrimFunc:
         """The tile function for these values, before any lowering."""
-        return self._how().tile_function(args, kwargs)
+        return self._how(args, kwargs).tile_function(args, kwargs)
 
     def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:
         """The generated source of the kernel for these values."""
@@ -124,16 +146,27 @@ class JITFunction(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<tilelang.jit {self.function.__qualname__}>"
 
-    def _how(self) -> _Eager | _Lazy:
-        if self._mode is None:
-            kind = _Lazy if _is_lazy(self.function) else _Eager
-            if kind is _Eager and self.options.out_idx is not None:
-                raise ValueError(
-                    f"{self.function.__name__} is eager: its outputs are what it makes with T.empty "
-                    "and returns, so out_idx must go"
-                )
-            self._mode = kind(self.function, self.signature, self.options)
-        return self._mode
+    def mode_for(self, *args: Any, **kwargs: Any) -> str:
+        """`eager` or `lazy`, as a call with these arguments finds it."""
+        return self._how(args, kwargs).name
+
+    def _how(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] = _NOTHING) -> _Eager | _Lazy:
+        if self._mode is not None:
+            return self._mode
+        lazy = _reads_lazy(self.function)
+        if lazy is None and self.options.out_idx is not None:
+            lazy = True  # eager kernels have none
+        if lazy is None:
+            lazy = _returns_kernel(self.function, self.signature, args, kwargs)
+        if lazy is False and self.options.out_idx is not None:
+            raise ValueError(
+                f"{self.function.__name__} is eager: its outputs are what it makes with T.empty "
+                "and returns, so out_idx must go"
+            )
+        found = (_Lazy if lazy else _Eager)(self.function, self.signature, self.options)
+        if lazy is not None:
+            self._mode = found
+        return found
 
 
 class _Lazy:
@@ -345,6 +378,8 @@ def compile_kernel(
 
 
 def _traced(made: PrimFunc, options: CompileOptions) -> TileProgram:
+    if options.out_idx is None and made.definition is not None:
+        return made.definition.program
     return trace_lazy(made, out_idx=options.out_idx)
 
 
@@ -377,20 +412,33 @@ class _ById:
         return id(self._value)
 
 
-def _is_lazy(function: Callable[..., Any]) -> bool:
-    """A `@T.prim_func` in the body: lazy; a launch: eager; neither: asked by a call."""
+def _reads_lazy(function: Callable[..., Any]) -> bool | None:
+    """A `@T.prim_func` in the body: lazy; a launch: eager; neither: only a call can tell."""
     try:
         body = live_function(function).node
     except SourceNotFound:
-        return False  # tracing says so again
+        return None
     nested = [n for n in ast.walk(body) if isinstance(n, ast.FunctionDef) and n is not body]
     if any(_names(d, "prim_func") for n in nested for d in n.decorator_list):
         return True
     launches = [i for n in ast.walk(body) if isinstance(n, ast.With) for i in n.items]
     if any(isinstance(i.context_expr, ast.Call) and _names(i.context_expr.func, "Kernel") for i in launches):
         return False
+    return None
+
+
+def _returns_kernel(
+    function: Callable[..., Any], signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> bool | None:
+    """Whether a call returns a `@T.prim_func`, as a factory does that leaves the kernel to another function.
+    None for arguments that do not fit: an eager kernel may be given sizes by name.
+    """
     try:
-        return isinstance(function(), PrimFunc | X.PrimFunc)
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:
+        return None
+    try:
+        return isinstance(function(*bound.args, **bound.kwargs), PrimFunc | X.PrimFunc)
     except (OutsideKernelError, TypeError):
         return False
 

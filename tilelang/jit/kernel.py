@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from tilelang.jit.kernel_param import KernelParam, kernel_params
 from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.launch import LoadedKernel
 from tilelang.targets.cuda.inspect_binary import ResourceUsage, ptx, resource_usage, sass
@@ -44,16 +46,25 @@ class JITKernel:
         """Load the binary now; the first call does it by itself."""
         self._loaded.load()
 
-    @property
-    def params(self) -> tuple[Any, ...]:
-        """All parameters in call order, outputs included: `TensorParam` and `ScalarParam` records."""
-        plan = self.artifact.plan
-        return plan.params[: len(plan.params) - plan.hidden]
+    @cached_property
+    def params(self) -> list[KernelParam]:
+        """All parameters in call order, outputs included."""
+        return kernel_params(self.artifact.plan)
 
     @property
     def out_idx(self) -> list[int]:
         """Which parameters the call allocates and returns."""
         return list(self.artifact.plan.outputs)
+
+    @property
+    def adapter(self) -> LoadedKernel:
+        """What carries out the launch plan."""
+        return self._loaded
+
+    @property
+    def torch_function(self) -> Callable[..., Any]:
+        """The call without the kernel object around it."""
+        return self._loaded
 
     @property
     def target(self) -> str:
@@ -108,7 +119,9 @@ class JITKernel:
         kernel_path: str | os.PathLike[str] | None = None,
         host_path: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Write the generated source and the launch plan's text to files."""
+        """Write the generated source and the launch plan's text to files. Raises ValueError without one."""
+        if kernel_path is None and host_path is None:
+            raise ValueError("export_sources needs kernel_path=, host_path= or both")
         for path, text in ((kernel_path, self.get_kernel_source()), (host_path, self.get_host_source())):
             if path is not None:
                 Path(path).write_text(text, encoding="utf-8")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tilelang.jit.functions import compile_kernel
 from tilelang.jit.kernel import JITKernel
+from tilelang.jit.kernel_param import KernelParam
 from tilelang.jit.options import CompileOptions
-from tilelang.runtime.plan import ScalarParam, TensorParam
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class CompiledArtifact:
     """
 
     kernel_source: str
-    params: Sequence[TensorParam | ScalarParam]
+    params: list[KernelParam]
     target: str
     rt_mod: JITKernel
     host_mod: None = None

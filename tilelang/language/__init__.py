@@ -116,11 +116,13 @@ from tilelang.language.elementwise import (
     transpose,
 )
 from tilelang.language.externs import (
+    Ptr,
     access_ptr,
     address_of,
     call_extern,
     call_intrin,
     call_pure_extern,
+    handle,
     import_source,
     make_tensor,
     ptr,
@@ -128,6 +130,7 @@ from tilelang.language.externs import (
 from tilelang.language.functions import (
     FragmentBuffer,
     LocalBuffer,
+    PrimFunc,
     Ref,
     SharedBuffer,
     inline,
@@ -165,6 +168,7 @@ from tilelang.language.loops import (
     grid,
     loop_break,
     serial,
+    thread_binding,
     unroll,
     vectorized,
 )
@@ -291,6 +295,7 @@ from tilelang.language.sync import (
     syncthreads_or,
 )
 from tilelang.language.tensors import (
+    Buffer,
     StridedTensor,
     Tensor,
     cdiv,
@@ -503,6 +508,7 @@ Buffer = Tensor  # the older name, for annotations that running Python evaluates
 
 __all__ = [
     "BaseTileScheduler",
+    "Buffer",
     "CUDASourceCodeKernel",
     "Cast",
     "ClusterKernel",
@@ -517,6 +523,8 @@ __all__ = [
     "Persistent",
     "PersistentTileScheduler",
     "Pipelined",
+    "PrimFunc",
+    "Ptr",
     "Ref",
     "Scalar",
     "Select",
@@ -768,6 +776,7 @@ __all__ = [
     "get_warp_idx_sync",
     "grid",
     "half",
+    "handle",
     "hypot",
     "ieee_add",
     "ieee_fdiv",
@@ -900,6 +909,7 @@ __all__ = [
     "tan",
     "tanh",
     "tfloat32",
+    "thread_binding",
     "tma_copy",
     "tma_store_arrive",
     "tma_store_wait",

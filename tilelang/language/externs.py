@@ -66,6 +66,9 @@ class ptr:
         self.dtype, self.storage_scope = dtype, storage_scope
 
 
+Ptr = handle = ptr  # other names of the same annotation
+
+
 def make_tensor(ptr: Any, shape: Any, dtype: DTypeLike = "float32", strides: Any = None) -> Tile:
     """The memory behind a pointer argument as a tensor in global memory.
 

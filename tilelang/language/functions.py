@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,12 +17,20 @@ class PrimFunc:
     """A kernel written by hand, as a lazy factory returns it: `tilelang.compile` takes it.
 
     `function` is the undecorated Python function, whose source the compiler reads; it is never called.
+    `definition` is what the compiler read when the kernel was defined (`tilelang.definition`).
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
+        self.definition: Any = None
         keep_surroundings(function)
         functools.update_wrapper(self, function)
+
+    def __getattr__(self, name: str) -> Any:
+        """What tile functions have (`script()`, `params`, `attrs`, ...) is asked of the kernel's own."""
+        if name.startswith("_") or self.__dict__.get("definition") is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.definition.tile_function, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = self.function.__name__
@@ -120,6 +129,11 @@ if TYPE_CHECKING:
         ...
 else:
 
+    def define(kernel: PrimFunc) -> PrimFunc:
+        """Let the compiler read a kernel where it is defined. Raises KernelError with its mistakes."""
+        importlib.import_module("tilelang.definition").define(kernel)
+        return kernel
+
     def inline(func: Callable[..., Any]) -> Any:
         """Mark a function or a method whose body is written into each kernel that calls it."""
         return Inline(func)
@@ -134,9 +148,10 @@ else:
     def prim_func(func: Callable[..., Any] | None = None) -> Any:
         """Mark a function as a kernel: parameters annotated with `T.Tensor`, the body a tile program.
 
-        Returned by a lazy factory under `@tilelang.jit`, or compiled by `tilelang.compile`.
+        Returned by a lazy factory under `@tilelang.jit`, or compiled by `tilelang.compile`. The kernel is
+        read here, with the names as they are now; mistakes that no target would accept are raised.
         """
-        return PrimFunc if func is None else PrimFunc(func)
+        return prim_func if func is None else define(PrimFunc(func))
 
     def macro(func: Callable[..., Any] | None = None) -> Any:
         """Mark a function whose body is written into each kernel that calls it."""

@@ -149,3 +149,13 @@ def vectorized(start: Any, stop: Any = None, *, annotations: Annotations = None)
 def Vectorized(start: Any, stop: Any = None, *, annotations: Annotations = None) -> Iterator[Scalar]:
     """The same as `T.vectorized`."""
     raise OutsideKernelError("Vectorized")
+
+
+def thread_binding(
+    start: Any, stop: Any = None, thread: str | None = None, *, annotations: Annotations = None
+) -> Iterator[Scalar]:
+    """A loop whose iterations are the threads of the block: `for i in T.thread_binding(128, "threadIdx.x"):`
+
+    start, stop: as in `range`, as many as the block has threads along `thread` ("threadIdx.x", ".y" or ".z").
+    """
+    raise OutsideKernelError("thread_binding")

@@ -109,6 +109,7 @@ _FRAMES = {
     "Serial": Entry("frame", "serial"),
     "Persistent": Entry("frame", "Persistent", unsupported=frozenset({"annotations"})),
     "grid": Entry("frame", "grid"),
+    "thread_binding": Entry("frame", "thread_binding"),
     "ws": Entry("frame", "ws"),
     "unroll": Entry("frame", "unroll"),
     "Unroll": Entry("frame", "unroll"),
@@ -125,7 +126,10 @@ _ALLOCATIONS = {
     "alloc_var": Entry("alloc", "local.var"),
 }
 
-_TENSORS = _entries("tensor", "Tensor StridedTensor dynamic const empty reshape view") | {
+# An object that has several names is called by its last one: the older ones come first.
+_TENSORS = {
+    "Buffer": Entry("tensor", "Tensor"),
+    **_entries("tensor", "Tensor StridedTensor dynamic const empty reshape view"),
     "symbolic": Entry("tensor", "dynamic"),
 }
 
@@ -177,7 +181,7 @@ _THREADS = _entries(
     "sync_threads sync_warp sync_grid named_barrier_arrive loop_break break_loop continue_loop",
 )
 
-_EXTERNS = _entries(
+_EXTERNS = {name: Entry("extern", "ptr") for name in ("Ptr", "handle")} | _entries(
     "extern",
     "import_source call_extern call_pure_extern call_intrin address_of access_ptr ptr make_tensor "
     "annotate_min_blocks_per_sm annotate_compile_flags annotate_pass_configs",
@@ -223,7 +227,7 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
         **_BARRIERS,
         **_entries(
             "meta",
-            "prim_func macro inline meta_class Ref SharedBuffer FragmentBuffer LocalBuffer "
+            "PrimFunc prim_func macro inline meta_class Ref SharedBuffer FragmentBuffer LocalBuffer "
             "BaseTileScheduler PersistentTileScheduler GemmWarpPolicy dtype Scalar Tile",
         ),
     }

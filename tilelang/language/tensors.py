@@ -78,6 +78,9 @@ else:
             return cls(*item) if isinstance(item, tuple) else cls(item)
 
 
+Buffer = Tensor  # the older name
+
+
 def dynamic(name: str, dtype: DTypeLike = "int32") -> Any:
     """Sizes that may differ from launch to launch: `m = T.dynamic("m")`, `m, n = T.dynamic("m, n")`.
 

@@ -31,6 +31,26 @@ class Profiler:
         self.kernel = kernel
         self.supply_type = supply_type
 
+    @property
+    def params(self) -> list[Any]:
+        """The kernel's parameters in call order, outputs included."""
+        plan = self.kernel.artifact.plan
+        return list(plan.params[: len(plan.params) - plan.hidden])
+
+    @property
+    def result_idx(self) -> list[int]:
+        """Which parameters the call allocates and returns."""
+        return list(self.kernel.artifact.plan.outputs)
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """What is measured: the kernel itself."""
+        return self.kernel
+
+    def __call__(self, *args: Any) -> Any:
+        """One call of the kernel on `args`."""
+        return self.kernel(*args)
+
     def inputs(self, dynamic_symbolic_constraints: Mapping[str, int] | None = None) -> list[Any]:
         """Fresh, seeded inputs for the kernel."""
         return inputs_for(self.kernel.artifact.plan, self.supply_type, dynamic_symbolic_constraints)

@@ -23,7 +23,7 @@ def get_tensor_supply(
     supply_type: TensorSupplyType = TensorSupplyType.Integer,
 ) -> Callable[[Any], Any]:
     """A function that makes the tensor for one of `kernel.params`, whose sizes are numbers."""
-    return lambda param: input_for(param, supply_type)
+    return lambda param: input_for(getattr(param, "record", param), supply_type)
 
 
 def is_float8_dtype(dtype: torch.dtype) -> bool:

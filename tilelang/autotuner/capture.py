@@ -1,0 +1,5 @@
+"""The tensors to tune with, by the name that kernels import them under."""
+
+from tilelang.autotuner.inputs import AutotuneInputs, get_autotune_inputs, set_autotune_inputs
+
+__all__ = ["AutotuneInputs", "get_autotune_inputs", "set_autotune_inputs"]

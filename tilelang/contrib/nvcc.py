@@ -1,0 +1,113 @@
+"""What kernels ask about CUDA before they choose how to compute: versions, and what a target has."""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tilelang.arch.target import parse_target
+from tilelang.jit.options import default_target
+from tilelang.targets.cuda import toolchain
+
+
+def find_cuda_path() -> str:
+    """The folder of the CUDA toolkit. Raises RuntimeError without one."""
+    return str(Path(get_nvcc_compiler()).parent.parent)
+
+
+def get_nvcc_compiler() -> str:
+    """The path of nvcc. Raises RuntimeError without one."""
+    found = toolchain.nvcc()
+    if found is None:
+        raise RuntimeError("nvcc is not installed; kernels do not need it where NVRTC is")
+    return found
+
+
+@functools.cache
+def get_cuda_version(cuda_path: str | None = None) -> tuple[int, ...]:
+    """The release of nvcc, such as (13, 0, 88). Raises RuntimeError without one."""
+    compiler = get_nvcc_compiler() if cuda_path is None else str(Path(cuda_path) / "bin" / "nvcc")
+    said = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+    match = re.search(r"V(\d+)\.(\d+)\.(\d+)", said)
+    if match is None:
+        raise RuntimeError(f"{compiler} --version names no version: {said!r}")
+    return tuple(map(int, match.groups()))
+
+
+def get_target_compute_version(target: Any = None) -> str:
+    """The compute capability of a target, or of the default one: "9.0". Raises ValueError for another kind
+    than CUDA.
+    """
+    read = default_target() if target is None else parse_target(target)
+    if read.kind != "cuda":
+        raise ValueError(f"{read} has no compute capability: it is no CUDA target")
+    return f"{read.sm // 10}.{read.sm % 10}"
+
+
+def parse_compute_version(compute_version: str) -> tuple[int, int]:
+    """ "9.0" as numbers. Raises RuntimeError for another form."""
+    try:
+        major, minor = map(int, compute_version.split("."))
+    except ValueError:
+        raise RuntimeError(f"no compute capability: {compute_version!r}; write it like '9.0'") from None
+    return major, minor
+
+
+def get_target_arch(compute_version: str | tuple[int, int]) -> str:
+    """The architecture to compile for: "90a" for "9.0", with all that this generation alone has."""
+    parts = parse_compute_version(compute_version) if isinstance(compute_version, str) else compute_version
+    return f"{parts[0]}{parts[1]}{'a' if parts[0] >= 9 else ''}"
+
+
+def have_fp16(compute_version: str) -> bool:
+    """Whether the device computes in float16."""
+    return parse_compute_version(compute_version) >= (5, 3)
+
+
+def have_int8(compute_version: str) -> bool:
+    """Whether the device has dp4a."""
+    return parse_compute_version(compute_version) >= (6, 1)
+
+
+def have_tensorcore(compute_version: str | None = None, target: Any = None) -> bool:
+    """Whether the device has tensor cores."""
+    return parse_compute_version(compute_version or get_target_compute_version(target)) >= (7, 0)
+
+
+def have_bf16(compute_version: str) -> bool:
+    """Whether the device computes in bfloat16."""
+    return parse_compute_version(compute_version) >= (8, 0)
+
+
+def have_fp8(compute_version: str) -> bool:
+    """Whether the device has 8-bit floats."""
+    return parse_compute_version(compute_version) >= (8, 9)
+
+
+def have_tma(target: Any) -> bool:
+    """Whether the target has the tensor memory accelerator."""
+    return _at_least(target, 90)
+
+
+def have_mbarrier(target: Any) -> bool:
+    """Whether the target has barriers in shared memory that count bytes."""
+    return _at_least(target, 80)
+
+
+def have_pdl(target: Any) -> bool:
+    """Whether kernels of the target may start before the one before them ends."""
+    return _at_least(target, 90)
+
+
+def is_hopper(target: Any) -> bool:
+    """Whether the target is of compute capability 9."""
+    read = parse_target(target)
+    return read.kind == "cuda" and 90 <= read.sm < 100
+
+
+def _at_least(target: Any, sm: int) -> bool:
+    read = parse_target(target)
+    return read.kind == "cuda" and read.sm >= sm
