@@ -150,7 +150,7 @@ def test_inputs_made_by_the_authors_own_function():
         return [torch.ones(64)]
 
     tuned([{"block": 32}, {"block": 64}], supply_prog=supply, cache_input_tensors=True)(64)
-    assert seen == [[("A", (64,))]]
+    assert seen == [[("A", [64])]]
 
 
 def test_a_tuner_by_hand():
