@@ -207,3 +207,58 @@ def test_older_names_of_annotations():
     a, b = torch.randn(8), torch.empty(8)
     tilelang.compile(kernel, target="cpu")(a, b)
     torch.testing.assert_close(b, a + 1)
+
+
+def returning():
+    @T.prim_func
+    def kernel(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=8):
+            A[0] = 1
+        return A
+
+    return kernel
+
+
+def stepping_back():
+    @T.prim_func
+    def kernel(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=8):
+            s = T.alloc_shared((8,), "float32")
+            B = T.view(s, (8,), strides=(-1,))
+            T.copy(A, B)
+
+    return kernel
+
+
+def overfull():
+    @T.prim_func
+    def kernel(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=8):
+            x = T.alloc_var("float32", 1, "local.var", 3)
+            A[0] = x
+
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("define", "words"),
+    [(returning, "only tensors made by T.empty"), (stepping_back, "negative"), (overfull, "no more")],
+)
+def test_what_a_definition_cannot_mean(define, words):
+    with pytest.raises(KernelError, match=words):
+        define()
+
+
+def test_the_address_that_a_buffer_gives_of_itself():
+    @T.prim_func
+    def kernel(A: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=32, prelude="__device__ void put(float* x) { *x = 1; }"):
+            T.call_extern("handle", "put", A.access_ptr("w", offset=3))
+
+    assert "put(&A[3])" in tilelang.lower(kernel, target="cuda:sm_80").kernel_source
+    with pytest.raises(KernelError, match="access_mask"):
+
+        @T.prim_func
+        def wrong(A: T.Tensor((64,), "float32")):
+            with T.Kernel(1, threads=32):
+                T.call_extern("handle", "put", A.access_ptr())

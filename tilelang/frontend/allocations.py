@@ -88,6 +88,9 @@ def _variable(run: Run, call: Bound) -> Any:
     """
     dtype = read_dtype(run, call.value("dtype"), call.span_of("dtype"))
     extra: list[Argument] = call.items.get("args", [])
+    if len(extra) > 2:
+        what = "takes a dtype, an initial value and a scope by position, no more"
+        run.report(BAD_ARGUMENTS, extra[2].span, callee=call.callee, what=what)
     init = call.value("init")
     span = call.span_of("init")
     for argument in extra:

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Argument, plain, read_arguments
 from tilelang.frontend.attributes import MUTATING, BufferMethod, PlainMethod
 from tilelang.frontend.builtin_functions import BUILTIN_FUNCTIONS, call_builtin, is_modelled
 from tilelang.frontend.classes import instantiate
 from tilelang.frontend.constants import any_not_given
 from tilelang.frontend.decorators import Decorator, PlainDecorator
+from tilelang.frontend.extern_calls import address
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.intrinsics import convert_value
 from tilelang.frontend.kernel_objects import call_method, is_own_class, make_object, method_of_kernel
@@ -34,7 +36,7 @@ from tilelang.frontend.model import (
 )
 from tilelang.frontend.records import call_record
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_traced, any_unknown, kept
+from tilelang.frontend.scalars import any_traced, any_unknown, kept, scalar
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.targets import taint
 from tilelang.frontend.traced_values import math_needs_value
@@ -300,7 +302,24 @@ def _buffer_method(
         if target is None:
             return Unknown("astype without a dtype")
         return convert_value(run, method.owner, str(target.value), target.span, "astype")
+    if method.name == "access_ptr":
+        return _access_ptr(run, node, method.owner, args, kwargs)
     return run.unknown(f"`{method.name}` is not supported")
+
+
+def _access_ptr(
+    run: Run, node: ast.Call, buffer: Buffer, args: list[Argument], kwargs: dict[str, Argument]
+) -> Any:
+    """`buffer.access_ptr(access_mask, offset=)`: its address, `offset` elements on."""
+    names = ("access_mask", "ptr_type", "content_lanes", "offset", "extent")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    wrong = next((name for name in kwargs if name not in names), None)
+    if wrong is not None or len(args) > len(names) or "access_mask" not in given:
+        what = f'takes {", ".join(names)}; the first says what is done: "r", "w" or "rw"'
+        return run.report(BAD_ARGUMENTS, run.span(node), callee=f"{buffer.name}.access_ptr", what=what)
+    offset = given["offset"] if "offset" in given else Argument(0, run.span(node))
+    at = Region(buffer, None, run.span(node))
+    return address(run, at, scalar(run, offset.value, offset.span))
 
 
 def _decorator_call(run: Run, decorator: Decorator, args: list[Argument], kwargs: dict[str, Argument]) -> Any:

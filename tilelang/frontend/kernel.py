@@ -203,9 +203,14 @@ def _trace_prim(run: Run, kernel: PrimFunction) -> bool:
     run.source, run.scope, run.loops, run.regions = function.source, scope, [], []
     try:
         _signature_annotations(run, function, only_tensors=False)
-        run.exec(definition(function).body)
+        flow = run.exec(definition(function).body)
     except StopInterpreting:
         return True
+    if flow is not None and flow.kind == "return":
+        values = flow.value if isinstance(flow.value, tuple | list) else (flow.value,)
+        for value in values:
+            if isinstance(value, ir.Expr) or (isinstance(value, Buffer) and value.role != "output"):
+                _wrong_return(run, value, flow.span or run.kernel_span)
     return False
 
 
