@@ -15,6 +15,7 @@ import pytest
 from tilelang.utils.tensor import torch_assert_close
 
 __all__ = [
+    "Requirement",
     "main",
     "requires_cdna",
     "requires_cuda",
@@ -62,24 +63,29 @@ def set_random_seed(seed: int = 42) -> None:
     torch.manual_seed(seed)
 
 
-def requires_cuda(function: Test) -> Test:
-    """Skip a test where there is no NVIDIA GPU."""
-    return pytest.mark.skipif(not _has("cuda"), reason="needs an NVIDIA GPU")(function)
+class Requirement:
+    """What a test needs: a decorator that skips it where that is missing, or the marks for a parameter."""
+
+    def __init__(self, what: str, there: Callable[[], bool]) -> None:
+        self.what, self._there = what, there
+
+    def __call__(self, function: Test | None = None, *, support_required: str = "compile-and-run") -> Any:
+        """`@requires_cuda`, also with brackets. support_required is accepted; the device is always needed."""
+        if function is None:
+            return self
+        for mark in self.marks():
+            function = mark(function)
+        return function
+
+    def marks(self, support_required: str = "compile-and-run") -> list[Any]:
+        """The marks, as `pytest.param(..., marks=requires_cuda.marks())` takes them."""
+        return [pytest.mark.skipif(not self._there(), reason=f"needs {self.what}")]
 
 
-def requires_rocm(function: Test) -> Test:
-    """Skip a test where there is no AMD GPU."""
-    return pytest.mark.skipif(not _has("rocm"), reason="needs an AMD GPU")(function)
-
-
-def requires_metal(function: Test) -> Test:
-    """Skip a test where there is no Apple GPU."""
-    return pytest.mark.skipif(not _has("metal"), reason="needs an Apple GPU")(function)
-
-
-def requires_llvm(function: Test) -> Test:
-    """Mark a test that needs the CPU target: it is always there."""
-    return function
+requires_cuda = Requirement("an NVIDIA GPU", lambda: _has("cuda"))
+requires_rocm = Requirement("an AMD GPU", lambda: _has("rocm"))
+requires_metal = Requirement("an Apple GPU", lambda: _has("metal"))
+requires_llvm = Requirement("the CPU target", lambda: True)  # it is always there
 
 
 def requires_cdna(function: Test) -> Test:
@@ -100,10 +106,12 @@ def requires_cuda_or_cdna(function: Test) -> Test:
     return pytest.mark.skipif(not there, reason="needs an NVIDIA or AMD CDNA GPU")(function)
 
 
-def requires_package(name: str) -> Callable[[Test], Test]:
-    """Skip a test where the package `name` is not installed."""
-    missing = importlib.util.find_spec(name) is None
-    return lambda function: pytest.mark.skipif(missing, reason=f"needs the package {name}")(function)
+def requires_package(*names: str) -> Callable[[Test], Test]:
+    """Skip a test where one of these packages is not installed."""
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    return lambda function: pytest.mark.skipif(
+        bool(missing), reason=f"needs {', '.join(missing)}, not installed"
+    )(function)
 
 
 def requires_cuda_compute_version(

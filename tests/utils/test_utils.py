@@ -71,4 +71,9 @@ def test_marks_skip_where_there_is_no_device():
     marked = tilelang.testing.requires_cuda_compute_version_ge(99)(test)
     (mark,) = marked.pytestmark
     assert mark.args == (True,) and "ge 99.0" in mark.kwargs["reason"]
-    assert tilelang.testing.requires_package("torch")(other).pytestmark[0].args == (False,)
+    assert tilelang.testing.requires_package("torch", "numpy")(other).pytestmark[0].args == (False,)
+    lacking = tilelang.testing.requires_package("torch", "no_such_thing")(other).pytestmark
+    assert lacking[-1].args == (True,) and "no_such_thing" in lacking[-1].kwargs["reason"]
+    assert tilelang.testing.requires_llvm()(other).pytestmark[-1].args == (False,)
+    (mark,) = tilelang.testing.requires_metal.marks()
+    assert mark.args == (not torch.backends.mps.is_available(),) and "Apple" in mark.kwargs["reason"]
