@@ -59,6 +59,9 @@ class Environment:
     ROCM_HOME = EnvVar("ROCM_HOME", "")
     TILELANG_PACKAGE_PATH = Path(__file__).parent
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"tilelang.env has no variable {name!r}")
+
     def is_cache_enabled(self) -> bool:
         """Whether compiled kernels are looked for and kept on disk."""
         from tilelang.jit.cache import is_cache_enabled
