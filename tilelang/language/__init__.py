@@ -504,8 +504,6 @@ from tilelang.language.vector_dtypes import (
     uint64x64,
 )
 
-Buffer = Tensor  # the older name, for annotations that running Python evaluates
-
 __all__ = [
     "BaseTileScheduler",
     "Buffer",
