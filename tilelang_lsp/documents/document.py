@@ -61,6 +61,8 @@ class Document:
         )
         self._moves.append((start, end, len(new_text)))
         self.revision += 1
+        if len(self._moves) > _MAX_EDITS:
+            self.kernels()  # nobody asked for long
         if len(self._edits) > _MAX_EDITS:
             del self._edits[: _MAX_EDITS // 2]
             self._first_edit += _MAX_EDITS // 2

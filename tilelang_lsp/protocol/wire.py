@@ -38,6 +38,13 @@ class TileLangProtocol(LanguageServerProtocol):
                 future.cancel()
         self._shutdown = True
 
+    def _handle_notification(self, method_name: str, params: Any) -> None:
+        super()._handle_notification(method_name, params)
+        # pygls forgets the futures of requests when they are answered, those of notifications never: two
+        # kilobytes for each keystroke.
+        for msg_id in [m for m, future in self._request_futures.items() if future.done()]:
+            del self._request_futures[msg_id]
+
     # pygls keeps a second copy of each text whose lines end at form feeds too. Ours is the only one.
 
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
