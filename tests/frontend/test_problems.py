@@ -61,7 +61,7 @@ def text_at(statements: str) -> tuple[str, str, str]:
         ("f[0, 0] = f * 2", "tile-as-scalar", "f", "`f` is a tile of (64, 64)"),
         ("f[0, 0] = s[0:4, 0]", "tile-as-scalar", "s[0:4, 0]", "index it inside T.Parallel"),
         ("g = T.alloc_shared((4,), 'float61')", "unknown-dtype", "'float61'", "did you mean 'float64'?"),
-        ("g = T.alloc_shared((0, 4), 'float16')", "bad-arguments", "(0, 4)", "must be positive"),
+        ("g = T.alloc_shared((-1, 4), 'float16')", "bad-arguments", "(-1, 4)", "no extent can be negative"),
         ("g = T.alloc_shared((bx, 4), 'float16')", "bad-arguments", "(bx, 4)", "depends on `bx`"),
         ("for i, j in T.Parallel(4): f[i, 0] = 1", "bad-arguments", "i, j", "the loop has 1 variable"),
         ("assert 1 > 2, 'sizes'", "python-error", "1 > 2", "sizes"),
@@ -77,6 +77,10 @@ def test_one_mistake_one_problem(statement: str, rule: str, marked: str, said: s
     found, message, text = text_at(statement)
     assert (found, text) == (rule, marked)
     assert said in message
+
+
+def test_a_tile_without_elements_may_stand_unused():
+    assert rules_of("g = T.alloc_shared((0, 4), 'float16')\nh = T.alloc_fragment((4, 0), 'float32')") == []
 
 
 def test_a_failed_value_causes_no_further_problems():

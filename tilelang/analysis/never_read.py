@@ -9,6 +9,7 @@ from tilelang.analysis.subject import Subject
 from tilelang.analysis.unused_result import unused
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.performance import NEVER_READ, NEVER_USED
+from tilelang.ir.values import as_int
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -18,6 +19,8 @@ def check(subject: Subject) -> Iterator[Problem]:
     reported = {h.buffer for h in subject.shared(unused)}
     for history in subject.shared(histories):
         if history.buffer.role == "output" or history.buffer in reported:
+            continue
+        if 0 in map(as_int, history.buffer.shape):  # as where an option is off: it costs nothing
             continue
         if history.escaped or any(t.mode == "read" or _may_return(t) for t in history.touches):
             continue

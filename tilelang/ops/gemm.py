@@ -151,6 +151,16 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
     if wrong:
         yield from _shape_problems(record, found, transposes, wrong, context)
         return
+    empty = next((side for side, _ in pairs if context.prover.equal(side.size, 0)), None)
+    if empty is not None:
+        yield shape_rules.GEMM_EMPTY.at(
+            record.span_of(empty.argument),
+            related=declared(empty.region.buffer),
+            dim=empty.name,
+            operand=empty.region.text(),
+            shape=shape_text(empty.region.extents),
+        )
+        return
     runtime = list(_check_runtime(record, pairs, context))
     yield from runtime
     if not runtime:
@@ -540,6 +550,8 @@ def gemm_plan(record: OpRecord, context: CheckContext) -> GemmPlan | None:
     m, n, k = sides["M"], sides["N"], sides["K"]
     operand, accumulator = dtype_name(a.buffer), dtype_name(c.buffer)
     if m is None or n is None or k is None or operand is None or accumulator is None:
+        return None
+    if 0 in (m, n, k):  # a mistake, see `verify`
         return None
     by_wgmma = None if context.wgmma is None else _wgmma(record, (m, n, k), transposes, context)
     if by_wgmma is not None:

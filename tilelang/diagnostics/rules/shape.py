@@ -33,6 +33,10 @@ GEMM_POINT = replace(
     GEMM_SHAPE,
     message="{operand} names one element; T.gemm needs a tile: write slices such as {buffer}[i, 0:{rows}]",
 )
+GEMM_EMPTY = replace(
+    GEMM_SHAPE,
+    message="{dim} of {operand} {shape} is 0: no instruction multiplies tiles without elements",
+)
 
 GEMM_AXES = Rule(
     "gemm-axes",
