@@ -64,3 +64,12 @@ def test_gemms_of_all_dtypes(dtype: str, acc: str, tb: bool) -> None:
 )
 def test_examples_compile(name: str, sizes: dict[str, int], target: str) -> None:
     compiled(lower_example(name, target, **sizes), target)
+
+
+def test_launches_that_share_lines_of_declarations() -> None:
+    """Two products on tensor cores of Hopper, whose long declarations end in the same line."""
+    sizes = {"batch": 1, "seq": 300, "heads": 2, "dim_k": 128, "dim_v": 128}
+    lowered = lower_example("linear_attention/linear_attention", "cuda:sm_90", **sizes)
+    products = set(re.findall(r"wgmma_\w+", lowered.source.text))
+    assert len(products) == 2, "one form for each launch, or this shows nothing"
+    assert compiled(lowered, "cuda:sm_90").binary

@@ -274,3 +274,48 @@ def two_steps(A):
     run(lowered, {"A": a, "B": b})
     assert np.array_equal(b, a.T[::-1])
     assert lowered.plan.shared_bytes == 64 * 64 * 4
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("n", [24, 23])
+def test_scales_of_a_ragged_tile_reach_every_thread_that_multiplies_by_them(
+    rng: np.random.Generator, n: int, dtype: str
+) -> None:
+    """The tile of column scales lies in each warp and in each row of lanes: a guarded wide load fills them
+    all.
+    """
+    text = """
+@tilelang.jit
+def scaled(A, B, Rows, Columns, dtype: str = "float32"):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), "float16")
+    B: T.Tensor((N, K), "float16")
+    Rows: T.Tensor((M,), dtype)
+    Columns: T.Tensor((N,), dtype)
+    C = T.empty((M, N), "float32")
+    with T.Kernel(T.ceildiv(N, 32), T.ceildiv(M, 32), threads=128) as (bx, by):
+        a = T.alloc_shared((32, 16), "float16")
+        b = T.alloc_shared((32, 16), "float16")
+        c = T.alloc_fragment((32, 32), "float32")
+        rows = T.alloc_fragment((32,), dtype)
+        columns = T.alloc_fragment((32,), dtype)
+        T.clear(c)
+        for k in T.serial(T.ceildiv(K, 16)):
+            T.copy(A[by * 32, k * 16], a)
+            T.copy(B[bx * 32, k * 16], b)
+            T.gemm(a, b, c, transpose_B=True)
+        T.copy(Rows[by * 32], rows)
+        T.copy(Columns[bx * 32], columns)
+        for i, j in T.Parallel(32, 32):
+            c[i, j] *= T.cast(rows[i], "float32") * T.cast(columns[j], "float32")
+        T.copy(c, C[by * 32, bx * 32])
+    return C
+"""
+    m, k = 42, 24
+    a, b = random(rng, (m, k), "float16"), random(rng, (n + 32, k), "float16")
+    rows, columns = random(rng, (m,), dtype), random(rng, (n + 32,), dtype)
+    c = poison((m, n + 32), "float32")
+    tensors = {"A": a, "B": b, "Rows": rows, "Columns": columns, "C": c}
+    run_text(text, tensors, M=m, N=n + 32, K=k, dtype=repr(dtype))
+    scales = rows.astype(np.float32)[:, None] * columns.astype(np.float32)
+    close(c, a.astype(np.float32) @ b.astype(np.float32).T * scales, 1e-3)

@@ -49,24 +49,42 @@ def _joined(tables: Sequence[Mapping[Any, Any]]) -> dict[Any, Any]:
 
 
 def _sources(sources: Sequence[GeneratedSource]) -> GeneratedSource:
-    """Heads (includes, declarations) line by line, then the kernels, then the helpers, each only once."""
-    heads: list[Line] = []
+    """Heads (includes, declarations), then the kernels, then the helpers, each only once."""
+    heads: list[list[Line]] = []
     kernels: list[list[Line]] = []
     helpers: list[list[Line]] = []
     for source in sources:
         lines = list(zip(source.text.splitlines(), source.line_map, strict=True))
         start = next((k for k, (text, _) in enumerate(lines) if f"{source.kernel}(" in text), 0)
-        known = {text for text, _ in heads}
-        heads += [line for line in lines[:start] if line[0] and line[0] not in known]
+        _add(heads, _declarations(lines[:start]))
         kernel, *rest = _blocks(lines[start:])
         kernels.append(kernel)
-        seen = [[text for text, _ in block] for block in helpers]
-        helpers += [block for block in rest if [text for text, _ in block] not in seen]
-    blocks = ([heads] if heads else []) + kernels + helpers
+        _add(helpers, rest)
+    head = [line for declaration in heads for line in declaration]
+    blocks = ([head] if head else []) + kernels + helpers
     lines = [line for k, block in enumerate(blocks) for line in ([("", 0)] if k else []) + block]
     first = sources[0]
     text = "\n".join(text for text, _ in lines) + "\n"
     return GeneratedSource(first.kernel, first.target, first.language, text, tuple(n for _, n in lines))
+
+
+def _add(known: list[list[Line]], found: Sequence[list[Line]]) -> None:
+    """Those of `found` whose text is new."""
+    seen = {tuple(text for text, _ in block) for block in known}
+    known += [block for block in found if tuple(text for text, _ in block) not in seen]
+
+
+def _declarations(lines: Sequence[Line]) -> list[list[Line]]:
+    """Includes and declarations of a head; the lines that a long one was wrapped to stay together, for its
+    last ones may be those of another.
+    """
+    found: list[list[Line]] = []
+    for line in lines:
+        if line[0].startswith((" ", "}")):
+            found[-1].append(line)
+        elif line[0]:
+            found.append([line])
+    return found
 
 
 def _blocks(lines: list[Line]) -> list[list[Line]]:

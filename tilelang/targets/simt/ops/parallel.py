@@ -239,8 +239,11 @@ class ParallelLowering:
         return remake(stmt, lambda s: self._scalar(s, lane))
 
     def _once(self, stmt: Any) -> Any:
-        """A store to memory is done by the first of the threads that run the same iteration."""
-        in_registers = isinstance(stmt, X.BufferStore) and not in_memory(stmt.buffer)
+        """A store to memory, also a guarded one, is done by the first of the threads that run the same
+        iteration; one to registers by each of them, which keep their own copy.
+        """
+        stored = [s.buffer for s in walk(stmt) if isinstance(s, X.BufferStore)]
+        in_registers = bool(stored) and not any(map(in_memory, stored))
         if self.layout.replicas == 1 or in_registers:
             return stmt
         condition = first_replica(self.layout, self.block)
