@@ -13,7 +13,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from tests.cuda.kernels import HEAD
+from tests.cuda.kernels import HEAD, lower_text
 from tests.cuda.test_wgmma import ATTENTION, gemm_text, instructions, lowered_for
 from tests.emulator.block import run
 from tests.emulator.memory import EmulationError, poison
@@ -274,6 +274,33 @@ def test_groups_of_one_block_exchange_through_shared_memory() -> None:
     np.testing.assert_allclose(c, p @ b.astype(np.float64), atol=5e-3)
     with pytest.raises(EmulationError, match="race"):
         run(lowered_for(without(SOFTMAX, "wait_parity"), None), {"A": a, "B": b, "C": c})
+
+
+def test_the_authors_barriers_are_those_of_their_team() -> None:
+    text = """
+@tilelang.jit
+def turned(A, B):
+    A: T.Tensor((256,), T.float32)
+    B: T.Tensor((256,), T.float32)
+    with T.Kernel(1, threads=256) as bx:
+        s = T.alloc_shared((256,), T.float32)
+        tx = T.get_thread_binding()
+        with T.ws(0):
+            s[tx] = A[tx]
+            T.sync_threads()
+            B[tx] = s[127 - tx]
+        if tx >= 128:
+            if tx < 256:
+                for i in T.serial(tx // 256 + 1):
+                    s[tx] = A[tx]
+                    T.sync_threads()
+                    B[tx] = s[383 - tx]
+"""
+    a, b = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
+    kernel = lower_text(HEAD + text, "cuda:sm_90")
+    assert "__syncthreads" not in kernel.source.text
+    run(kernel, {"A": a, "B": b})
+    np.testing.assert_array_equal(b, np.r_[a[127::-1], a[255:127:-1]])
 
 
 def test_a_fragment_of_two_teams_is_refused() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from tilelang.analysis.iterations import iterations
 from tilelang.analysis.subject import Subject
@@ -14,8 +16,9 @@ from tilelang.diagnostics.rules.order import BARRIER_AFTER_JUMP, BARRIER_IN_DIVE
 from tilelang.diagnostics.span import Span
 from tilelang.ir.evaluate import NotEvaluable
 from tilelang.ir.prove import free_vars
+from tilelang.ir.teams import Team
 from tilelang.ir.tile_ops import SYNC, is_call
-from tilelang.ir.tile_program import Context, Evaluate, For, If, Jump, Launch, Loop, Node
+from tilelang.ir.tile_program import Context, Evaluate, For, Guard, If, Jump, Launch, Loop, Node
 from tilelang.ir.values import Unknown, Value, show
 
 
@@ -28,31 +31,72 @@ class Divergence:
     text: str
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a statement stands: its loops from outside in, and the team whose code it is.
+
+    `team` is None where none has barriers of its own. `guards` part it from the rest of the block.
+    """
+
+    loops: tuple[Loop, ...] = ()
+    team: Team | None = None
+    guards: tuple[Guard, ...] = ()
+
+    def inside(self, loop: Loop) -> Place:
+        return replace(self, loops=(*self.loops, loop))
+
+    def apart(self) -> Place:
+        """Where only some threads of a warp come, or not all at the same time."""
+        return replace(self, team=None)
+
+    def branches(self, subject: Subject, node: If) -> tuple[Place, Place] | None:
+        """The branches of a condition as the code of teams, which can meet in them; else None."""
+        parted = subject.context.teams_of(node.condition, bool(node.orelse), self.team)
+        if parted is None:
+            return None
+        return self._of(node, False, parted[0]), self._of(node, True, parted[1])
+
+    def _of(self, node: If, negated: bool, team: Team | None) -> Place:
+        guard = Guard(node.condition, negated, node.span)
+        return replace(self, team=team, guards=(*self.guards, guard))
+
+
 def check(subject: Subject) -> Iterator[Problem]:
     """Where one thread runs the whole block, a barrier does no harm."""
     if features(subject.target).spreads_blocks and subject.launch is not None:
-        yield from _visit(subject, subject.launch.body, (), None)
+        yield from _visit(subject, subject.launch.body, Place(team=subject.context.whole_block()), None)
 
 
 def _visit(
-    subject: Subject, nodes: Sequence[Node], loops: tuple[Loop, ...], apart: Divergence | None
+    subject: Subject, nodes: Sequence[Node], place: Place, apart: Divergence | None
 ) -> Iterator[Problem]:
     for node in nodes:
         if isinstance(node, Evaluate) and apart is not None and _waits_for_all(node):
             related = (Related(apart.span, "the threads part here"),)
             yield apart.rule.at(node.span, related=related, condition=apart.text)
         elif isinstance(node, Launch):
-            yield from _visit(subject, node.body, loops, apart)
+            yield from _visit(subject, node.body, place, apart)
         elif isinstance(node, For):
-            inner = (*loops, node.loop)
-            yield from _visit(subject, node.body, inner, apart or _by_loop(subject, node, loops))
+            parting = apart or _by_loop(subject, node, place)
+            inner = place.inside(node.loop)
+            yield from _visit(subject, node.body, inner if parting is None else inner.apart(), parting)
         elif isinstance(node, If):
-            parted = parts_threads(subject, (node.condition,), loops)
-            branch = Divergence(DIVERGENT_BARRIER, node.span, show(node.condition)) if parted else None
-            yield from _visit(subject, node.body, loops, apart or branch)
-            yield from _visit(subject, node.orelse, loops, apart or branch)
-            if parted and _jumps(node) and apart is None:
+            yield from _branches(subject, node, place, apart)
+            if apart is None and _jumps(node) and parts_threads(subject, (node.condition,), place):
                 apart = Divergence(BARRIER_AFTER_JUMP, node.span, show(node.condition))
+                place = place.apart()
+
+
+def _branches(subject: Subject, node: If, place: Place, apart: Divergence | None) -> Iterator[Problem]:
+    teams = place.branches(subject, node)
+    if teams is not None:  # a barrier is one of the team
+        yield from _visit(subject, node.body, teams[0], apart)
+        yield from _visit(subject, node.orelse, teams[1], apart)
+        return
+    if apart is None and parts_threads(subject, (node.condition,), place):
+        apart, place = Divergence(DIVERGENT_BARRIER, node.span, show(node.condition)), place.apart()
+    yield from _visit(subject, node.body, place, apart)
+    yield from _visit(subject, node.orelse, place, apart)
 
 
 def _waits_for_all(node: Evaluate) -> bool:
@@ -60,21 +104,21 @@ def _waits_for_all(node: Evaluate) -> bool:
     return is_call(node.value, SYNC) and not node.value.args
 
 
-def _by_loop(subject: Subject, node: For, loops: tuple[Loop, ...]) -> Divergence | None:
+def _by_loop(subject: Subject, node: For, place: Place) -> Divergence | None:
     bounds = (*node.loop.mins, *node.loop.extents)
-    if not parts_threads(subject, node.loop.extents, loops):
+    if not parts_threads(subject, node.loop.extents, place):
         return None
     return Divergence(BARRIER_IN_DIVERGENT_LOOP, node.loop.span, ", ".join(show(b) for b in bounds[1:]))
 
 
-def parts_threads(subject: Subject, values: Sequence[Value], loops: tuple[Loop, ...]) -> bool:
-    """Whether in some iteration of `loops` one of `values` is not the same for all threads of the block."""
+def parts_threads(subject: Subject, values: Sequence[Value], place: Place) -> bool:
+    """Whether in some iteration of the loops one of `values` is not the same for all threads that come."""
     launch = subject.launch
     threads = set(launch.thread_vars) if launch is not None else set()
     for value in values:
         if isinstance(value, Unknown) or not free_vars(value) & threads:
             continue
-        points = iterations(subject, Context(loops), (value,))
+        points = iterations(subject, Context(place.loops, place.guards), (value,))
         if points is None:
             continue
         try:
@@ -82,11 +126,12 @@ def parts_threads(subject: Subject, values: Sequence[Value], loops: tuple[Loop, 
         except NotEvaluable:
             continue
         # A loop that may be left early is looked at in its first iteration only.
-        early = {v for loop in loops if loop in subject.loops_with_jumps for v in loop.vars}
+        early = {v for loop in place.loops if loop in subject.loops_with_jumps for v in loop.vars}
         first = tuple(slice(0, 1) if v in early else slice(None) for v in points.variables)
-        here = here[first]
+        here, comes = here[first], points.active[first]
         axes = tuple(k for k, v in enumerate(points.variables) if v in threads)
-        if bool((here.max(axis=axes) != here.min(axis=axes)).any()):
+        most = here.max(axis=axes, where=comes, initial=np.iinfo(int).min)
+        if bool((most > here.min(axis=axes, where=comes, initial=np.iinfo(int).max)).any()):
             return True
     return False
 

@@ -5,35 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilelang.analysis.collisions import Touching, cell_text, collisions
-from tilelang.analysis.divergent_barrier import parts_threads
+from tilelang.analysis.divergent_barrier import Place, parts_threads
 from tilelang.analysis.subject import Subject, soften
 from tilelang.arch.tables import features
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import UNSYNCHRONISED_EXCHANGE
-from tilelang.ir.tile_program import Access, Evaluate, For, If, Launch, Loop, Node, walk
+from tilelang.ir.tile_program import Access, Evaluate, For, If, Launch, Node, walk
 from tilelang.ir.values import Unknown
 from tilelang.ops.operands import declared
 
 
 def check(subject: Subject) -> Iterator[Problem]:
-    """In branches that only some threads take; elsewhere the compiler places the barrier. A branch with a
-    call of any kind (a barrier of a warp, an atomic) or a `while` is left to its author.
+    """In branches that only some threads of a warp take; elsewhere the compiler places the barrier. A branch
+    with a call of any kind (a barrier of a warp, an atomic) or a `while` is left to its author.
     """
     if features(subject.target).spreads_blocks and subject.launch is not None:
-        yield from _visit(subject, subject.launch.body, ())
+        yield from _visit(subject, subject.launch.body, Place(team=subject.context.whole_block()))
 
 
-def _visit(subject: Subject, nodes: list[Node], loops: tuple[Loop, ...]) -> Iterator[Problem]:
+def _visit(subject: Subject, nodes: list[Node], place: Place) -> Iterator[Problem]:
     for node in nodes:
         if isinstance(node, Launch):
-            yield from _visit(subject, node.body, loops)
+            yield from _visit(subject, node.body, place)
         elif isinstance(node, For) and node.loop.kind != "Parallel":
-            yield from _visit(subject, node.body, (*loops, node.loop))
+            inner = place.inside(node.loop)
+            parted = parts_threads(subject, node.loop.extents, place)
+            yield from _visit(subject, node.body, inner.apart() if parted else inner)
         elif isinstance(node, If):
-            if parts_threads(subject, (node.condition,), loops):
+            teams = place.branches(subject, node)
+            if teams is not None:
+                yield from _visit(subject, node.body, teams[0])
+                yield from _visit(subject, node.orelse, teams[1])
+            elif parts_threads(subject, (node.condition,), place):
                 yield from _in_branch(subject, node)
             else:
-                yield from _visit(subject, [*node.body, *node.orelse], loops)
+                yield from _visit(subject, [*node.body, *node.orelse], place)
 
 
 def _in_branch(subject: Subject, node: If) -> Iterator[Problem]:

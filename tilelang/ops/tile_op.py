@@ -16,7 +16,7 @@ from tilelang.arch.target import Target
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.span import Span
 from tilelang.ir.prove import Prover, free_vars
-from tilelang.ir.teams import Team, team_under, thread_numbers
+from tilelang.ir.teams import Branches, Team, branches, team_under, thread_numbers
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Buffer, Region, Unknown, as_int
 
@@ -85,6 +85,20 @@ class CheckContext:
             return block
         numbers = thread_numbers([(v.__chandle__(), n) for v, n in self.thread_vars])
         return team_under(guards, numbers, block)
+
+    def whole_block(self) -> Team | None:
+        """All threads of a block, where teams of them can meet at barriers of their own; else None."""
+        return Team(0, self.threads) if self.threads is not None and self.target.kind == "cuda" else None
+
+    def teams_of(self, condition: Any, has_else: bool, within: Team | None) -> Branches | None:
+        """The teams that take the branches of a condition and can meet in them; None where some cannot."""
+        if within is None or isinstance(condition, Unknown):
+            return None
+        numbers = thread_numbers([(v.__chandle__(), n) for v, n in self.thread_vars])
+        parted = branches(condition, numbers, within)
+        if parted is None or parted[0] is None or (has_else and parted[1] is None):
+            return None
+        return parted
 
     def runtime(self, value: Any) -> bool:
         """Whether a size is certainly not known when the kernel is compiled."""

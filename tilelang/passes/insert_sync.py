@@ -161,7 +161,7 @@ class _Sync:
             return seq(parts), pending
         if isinstance(stmt, X.AttrStmt):
             return self._attribute(stmt, pending)
-        if isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.SYNC):
+        if _is_sync(stmt):
             return self._barrier(stmt), _Pending()
         if stmt.__chandle__() in self._teams:
             return self._branches(stmt, pending)
@@ -186,9 +186,16 @@ class _Sync:
 
     def _leaf(self, stmt: Any, pending: _Pending) -> tuple[Any, _Pending]:
         own = self._touches(stmt)
+        made = stmt
+        if self._team is not None and any(_is_sync(part) for part in walk(stmt)):
+            made = self._met_by_team(stmt)
         if pending.conflicts(own):
-            return seq([self._barrier(stmt), stmt]), own
-        return stmt, pending.merged(own) if own.touches else pending
+            return seq([self._barrier(stmt), made]), own
+        return made, pending.merged(own) if own.touches else pending
+
+    def _met_by_team(self, stmt: Any) -> Any:
+        """The author's barriers behind conditions and loops that all threads of the team take alike."""
+        return self._barrier(stmt) if _is_sync(stmt) else remake(stmt, self._met_by_team)
 
     def _touches(self, stmt: Any) -> _Pending:
         key = (stmt.__chandle__(), self._settled > 0, self._team)
@@ -362,6 +369,10 @@ class _Sync:
             return
         for child in children(stmt):
             yield from self._all_leaves(child)
+
+
+def _is_sync(stmt: Any) -> bool:
+    return isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.SYNC)
 
 
 def _is_bulk(stmt: Any) -> bool:
