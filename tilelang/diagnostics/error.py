@@ -56,7 +56,8 @@ class KernelError(ValueError, RuntimeError):
 
     def __new__(cls, problems: list[Problem], text: str | None = None) -> KernelError:
         first = min(problems, key=_order, default=None)
-        return super().__new__(_class_for(cls, _python_classes(first) if first else ()))
+        made = _class_for(cls, _python_classes(first) if first else ())
+        return super().__new__(made)  # pyright: ignore[reportArgumentType] - a subclass of `cls`
 
     def __init__(self, problems: list[Problem], text: str | None = None) -> None:
         self.problems = sorted(problems, key=_order)

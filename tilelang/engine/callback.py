@@ -47,7 +47,7 @@ def register_c_postproc_callback(
     return _decorator(register_c_postproc, func, override)
 
 
-def _decorator(register: Callable[[Postprocess, bool], Postprocess], func: Any, override: bool) -> Any:
+def _decorator(register: Callable[[Any, bool], Postprocess], func: Any, override: bool) -> Any:
     if func is None or isinstance(func, bool):
         chosen = override if func is None else func
         return lambda function: register(function, chosen)

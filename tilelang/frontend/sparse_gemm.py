@@ -31,10 +31,13 @@ def sparse_gemm(run: Run, call: Bound) -> None:
         return
     tiles = {name: _tile(run, call, name) for name in ("A_sparse", "E", "B", "C")}
     flags = {name: call.value(name, False) for name in ("transpose_A", "transpose_E", "transpose_B")}
+    a, e = tiles["A_sparse"], tiles["E"]
+    if isinstance(a, Unknown) or isinstance(e, Unknown):
+        run.complete = False
+        return
     if any(isinstance(v, Unknown) for v in (*tiles.values(), *flags.values())):
         run.complete = False
         return
-    a, e = tiles["A_sparse"], tiles["E"]
     sizes = _sizes(run, call, a, e, bool(flags["transpose_A"]), bool(flags["transpose_E"]))
     if sizes is None:
         return

@@ -310,7 +310,7 @@ def _view(run: Run, call: Bound, callee: str, dtype: Any, strides: Any) -> Any:
     steps = None if strides is None else read_shape(run, strides, call.span_of("strides"), STRIDE_LIMIT)
     if isinstance(steps, Unknown):
         return steps
-    if any((as_int(step) or 0) < 0 for step in steps or ()):
+    if steps is not None and any((as_int(step) or 0) < 0 for step in steps):
         what = f"no stride of a view can be negative, but they are {shape_text(steps)}"
         return run.report(BAD_ARGUMENTS, call.span_of("strides"), callee=callee, what=what)
     _check_size(run, call, callee, source, dims, kind)

@@ -210,16 +210,20 @@ class _Inference:
         if inner:
             return any(news)
         found = [a for a in all_accesses(stmt) if a.buffer.scope() == FRAGMENT]
-        roots = {self._storages.get(h, h) for h in (a.buffer.__chandle__() for a in found)}
+        roots = {self._root(a.buffer) for a in found}
         teams = {team for root in roots for team in self._owners.get(root, ())}
         fresh = [root for root in roots if not self._owners.get(root)]
         if len(teams) == 1:
             self._owners.update({root: list(teams) for root in fresh})
         return len(teams) == 1 and bool(fresh)
 
+    def _root(self, buffer: Any) -> int:
+        """The handle of the buffer whose memory a buffer names."""
+        handle: int = buffer.__chandle__()
+        return self._storages.get(handle, handle)
+
     def _own(self, access: Access, team: Team) -> None:
-        handle = access.buffer.__chandle__()
-        known = self._owners.setdefault(self._storages.get(handle, handle), [])
+        known = self._owners.setdefault(self._root(access.buffer), [])
         if access.buffer.scope() == FRAGMENT and team not in known:
             known.append(team)
 
@@ -233,16 +237,17 @@ class _Inference:
     def _runs(self, stmt: Any, team: Team) -> Team:
         """The team that runs `stmt`, which stands in code of `team`: the owner of its fragments."""
         used = {a.buffer.__chandle__(): a.buffer for a in all_accesses(stmt) if a.buffer.scope() == FRAGMENT}
-        for handle, buffer in used.items():
-            owners = self._owners.get(self._storages.get(handle, handle), [])
+        for buffer in used.values():
+            owners = self._owners.get(self._root(buffer), [])
             sizes = {t.threads for t in owners}
             if not owners or (team in owners and len(sizes) == 1):
                 continue
             if team != self._block or len(owners) > 1:
                 first, other = owners[0], next((t for t in owners if t != owners[0]), team)
                 span = place_of(stmt.span)
-                text = {"buffer": str(buffer.name), "first": str(first), "other": _whose(other, self._block)}
-                raise KernelError([FRAGMENT_OF_A_TEAM.at(span, **text)])
+                whose = _whose(other, self._block)
+                problem = FRAGMENT_OF_A_TEAM.at(span, buffer=str(buffer.name), first=str(first), other=whose)
+                raise KernelError([problem])
             self._lent[stmt.__chandle__()] = owners[0]
             self._kept.append(stmt)
             team = owners[0]

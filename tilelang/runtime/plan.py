@@ -107,7 +107,8 @@ class LaunchPlan:
 
 
 def _descriptor(data: dict[str, Any]) -> TensorMap:
-    return TensorMap(**{k: tuple(v) if isinstance(v, list) else v for k, v in data.items()})
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    return TensorMap(**fields)
 
 
 def _param(data: dict[str, Any]) -> TensorParam | ScalarParam:

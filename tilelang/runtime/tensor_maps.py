@@ -54,6 +54,7 @@ class TensorMaps:
         shape = [s.evaluate(sizes) for s in sized.shape]
         strides = [s.evaluate(sizes) for s in sized.strides]
         buffer = ctypes.create_string_buffer(_BYTES + _ALIGNMENT)
+        assert self._driver.encode_tensor_map is not None  # whoever makes kernels with descriptors has looked
         status = self._driver.encode_tensor_map(
             ctypes.c_void_p(_aligned(buffer)),
             _DTYPES[one.dtype],
