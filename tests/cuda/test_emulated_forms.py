@@ -4,13 +4,16 @@ shapes.
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
+import torch
 
-from tests.cuda.kernels import lower_text, random, run_text
+from tests.cuda.kernels import lower_example, lower_text, random, run_text
 from tests.cuda.test_emulated import close
 from tests.emulator.block import run
-from tests.emulator.memory import poison
+from tests.emulator.memory import numpy_dtype, poison
 
 
 def test_slices_on_both_sides(rng: np.random.Generator) -> None:
@@ -319,3 +322,29 @@ def scaled(A, B, Rows, Columns, dtype: str = "float32"):
     run_text(text, tensors, M=m, N=n + 32, K=k, dtype=repr(dtype))
     scales = rows.astype(np.float32)[:, None] * columns.astype(np.float32)
     close(c, a.astype(np.float32) @ b.astype(np.float32).T * scales, 1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "tensors"),
+    [
+        ("fp8_channel_scaled", ("A", "B", "A_scales", "B_scales", "C")),
+        ("w8a8_epilogue", ("X", "W", "X_scales", "W_scales", "Bias", "Y")),
+    ],
+)
+def test_scaled_products_of_eight_bits_at_sizes_that_no_tile_divides(
+    name: str, tensors: tuple[str, ...]
+) -> None:
+    module = importlib.import_module(f"examples.gemm_variants.{name}")
+    torch.manual_seed(0)
+    given = module.inputs(50, 72, 144)
+    want = module.ref_program(*given)
+    arrays = [numpy_of(t) for t in (*given, torch.full_like(want, torch.nan))]
+    lowered = lower_example(f"gemm_variants/{name}", "cuda:sm_90", M=50, N=72, K=144)
+    run(lowered, dict(zip(tensors, arrays, strict=True)))
+    np.testing.assert_allclose(arrays[-1].astype(np.float32), want.float().numpy(), 1.6e-2, 2e-3)
+
+
+def numpy_of(t: torch.Tensor) -> np.ndarray:
+    """The tensor's bits as an array of its dtype, which numpy may know only through ml_dtypes."""
+    return t.view(torch.uint8).numpy().view(numpy_dtype(str(t.dtype).removeprefix("torch.")))

@@ -4,6 +4,7 @@ vector lane.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "tanh": np.tanh,
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
     "sin": np.sin,
     "cos": np.cos,
     "fabs": np.abs,

@@ -19,13 +19,13 @@ extern "C" __global__ void __launch_bounds__(128) gemm_any_m(
   const int by = blockIdx.y;
   const int tx = threadIdx.x;
   extern __shared__ __align__(1024) unsigned char smem[];
+  half* A_shared = (half*)(smem + 24576);
+  half* B_shared = (half*)smem;
   __align__(16) float C_local[64];
   #pragma unroll
   for (int r = 0; r < 64; ++r) {
     C_local[r] = 0.0f;
   }
-  half* A_shared = (half*)(smem + 24576);
-  half* B_shared = (half*)smem;
   #pragma unroll
   for (int k_first = 0; k_first < 2; ++k_first) {
     #pragma unroll

@@ -17,13 +17,13 @@ extern "C" __global__ void __launch_bounds__(128) matmul_relu(
   const int by = blockIdx.y;
   const int tx = threadIdx.x;
   extern __shared__ __align__(1024) unsigned char smem[];
+  half* A_shared = (half*)smem;
+  half* B_shared = (half*)(smem + 24576);
   __align__(16) float C_local[128];
   #pragma unroll
   for (int r = 0; r < 128; ++r) {
     C_local[r] = 0.0f;
   }
-  half* A_shared = (half*)smem;
-  half* B_shared = (half*)(smem + 24576);
   #pragma unroll
   for (int k_first = 0; k_first < 2; ++k_first) {
     #pragma unroll
