@@ -184,11 +184,14 @@ def _never_inside(subject: Subject, start: Value, size: Value, context: Context)
     first_inside = (limit is not None and low is not None and 0 <= low < limit) or (
         limit is None and low == 0
     )
-    if not context.guards:
-        if first_inside:
-            return False  # the first iteration of everything is inside
-        if prover.at_least(start, size) is True or prover.less(start, 0) is True:
+    if first_inside and not context.guards:
+        return False  # the first iteration of everything is inside
+    if not first_inside and (prover.at_least(start, size) is True or prover.less(start, 0) is True):
+        if not context.guards:
             return True
+        runs = iterations(subject, context, ())
+        if runs is not None and runs.sure and runs.active.any():
+            return True  # some iteration passes all conditions, whatever the sizes
     points = iterations(subject, context, (start, size))
     if points is None or not points.sure or not points.whole or not points.active.any():
         return False

@@ -68,11 +68,14 @@ def iterations(
 ) -> Iterations | None:
     """The iterations around a statement, over the variables that `values` and the guards depend on.
 
-    Variables in `last_of` stand at their last value, symbols have the numbers of `sizes`. At most about
-    `most` points are made. None where `values` depend on something that is no number: a symbol, memory, a
-    loop of unknown length.
+    Variables in `last_of` stand at their last value, those of a grid of unknown size at 0, which every launch
+    has; symbols have the numbers of `sizes`. At most about `most` points are made. None where `values` depend
+    on something that is no number: a symbol, memory, a loop of unknown length.
     """
     ranges = ranges_around(subject, context) | {v: (n, 1) for v, n in (sizes or {}).items()}
+    for var in subject.launch.block_vars if subject.launch is not None else ():
+        if var in last_of and not _close({var}, ranges):
+            ranges[var] = (0, 1)
     wanted: set[ir.Var] = set()
     for value in values:
         if isinstance(value, Unknown):
