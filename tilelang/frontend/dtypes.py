@@ -69,13 +69,23 @@ def bits(dtype: str) -> int:
     return dtype_info(dtype).bits
 
 
+def element_of(dtype: str) -> str:
+    """`float32` of `float32x2`; the dtype itself if it is no vector."""
+    info = dtype_info(dtype)
+    return info.name.rpartition("x")[0] if info.lanes > 1 else dtype
+
+
 def promote(a: str, b: str) -> str:
     """The dtype in which two traced operands meet: floats win over integers, then the wider one.
 
-    Two different 16-bit floats meet in float32, signed and unsigned of one width in the signed one.
+    Two different 16-bit floats meet in float32, signed and unsigned of one width in the signed one. A number
+    beside a vector becomes one.
     """
     if a == b:
         return a
+    lanes = max(dtype_info(a).lanes, dtype_info(b).lanes)
+    if lanes > 1:
+        return f"{promote(element_of(a), element_of(b))}x{lanes}"
     if is_float(a) != is_float(b):
         return a if is_float(a) else b
     if bits(a) != bits(b):

@@ -24,6 +24,7 @@ from tilelang.frontend.intrinsics import choose, condition_guard, convert_value,
 from tilelang.frontend.launch import source_kernel
 from tilelang.frontend.layout_calls import layout_call
 from tilelang.frontend.model import Frame
+from tilelang.frontend.packed_pairs import is_packed_pair, packed_pair
 from tilelang.frontend.reducers import reducer_call
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import scalar
@@ -86,7 +87,11 @@ def call_language(
         case "tensor":
             return _TENSORS[entry.op](run, bound)
         case "expr":
-            return evaluate(run, entry.op, bound)
+            return (
+                packed_pair(run, entry.op, bound)
+                if is_packed_pair(entry.op)
+                else evaluate(run, entry.op, bound)
+            )
         case "dtype":
             value = args[0] if args else Argument(Unknown("a dtype called without a value"), span)
             return convert_value(run, value.value, entry.op, value.span, f"T.{name}")

@@ -18,8 +18,9 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.arch.dtypes import dtype_info
 from tilelang.arch.float_formats import float_format
-from tilelang.frontend.dtypes import bits, is_float, promote
+from tilelang.frontend.dtypes import bits, element_of, is_float, promote
 from tilelang.frontend.scalars import dtype_of_expr
 from tilelang.ir.values import Buffer, Unknown
 
@@ -131,6 +132,8 @@ def cast(dtype: str, value: Any) -> Any:
     if isinstance(value, X.IntImm | X.FloatImm):
         number = value.value
         return constant(int(number) if isinstance(value, X.IntImm) else float(number), dtype)
+    if (element := element_of(dtype)) != dtype and dtype_info(dtype_of_expr(value)).lanes == 1:
+        return X.Broadcast(cast(element, value), dtype_info(dtype).lanes)
     return X.Cast(dtype, value)
 
 

@@ -17,11 +17,11 @@ def as_slice_move(place: Region, value: Any) -> Region | None:
     """The source, if both sides are slices of one constant length along their last dimensions."""
     if not isinstance(value, Region):
         return None
-    lengths = (_length(place), _length(value))
+    lengths = (slice_length(place), slice_length(value))
     return value if lengths[0] is not None and lengths[0] == lengths[1] else None
 
 
-def _length(region: Region) -> int | None:
+def slice_length(region: Region) -> int | None:
     """How many elements a subscript names whose last entry alone is a slice."""
     if region.indices is None or not region.fits_rank:
         return None
@@ -32,7 +32,7 @@ def _length(region: Region) -> int | None:
 def move_slice(run: Run, place: Region, source: Region) -> None:
     """A loop over the elements, vectorised where the accesses allow it."""
     variable = run.fresh("v")
-    loop = Loop("vectorized", (variable,), (0,), (_length(place) or 0,), place.span)
+    loop = Loop("vectorized", (variable,), (0,), (slice_length(place) or 0,), place.span)
     context = Context((*run.context.loops, loop), run.context.guards, run.context.maybe)
     body: list[Any] = []
     with run.nested(body, context):

@@ -11,12 +11,13 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.arch.dtypes import dtype_info
 from tilelang.diagnostics.problem import Related
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, FLOAT_INDEX
 from tilelang.diagnostics.rules.shape import VIEW_SHAPE
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Bound
-from tilelang.frontend.dtypes import bits, dtype_name, is_float, read_dtype
+from tilelang.frontend.dtypes import dtype_name, is_float, read_dtype
 from tilelang.frontend.model import TensorType
 from tilelang.frontend.operators import binary, fold
 from tilelang.frontend.run import Run
@@ -336,8 +337,14 @@ def _infer_one(run: Run, source: Buffer, dims: tuple[Any, ...], dtype: Any) -> t
     rest = _product(tuple(d for d in dims if as_int(d) != -1))
     if not isinstance(total, int) or not isinstance(rest, int) or not rest:
         return dims
-    missing = total * bits(str(source.dtype)) // bits(str(dtype)) // rest
+    missing = total * _bits(source.dtype) // _bits(dtype) // rest
     return tuple(missing if as_int(d) == -1 else d for d in dims)
+
+
+def _bits(dtype: Any) -> int:
+    """Bits of one element, which may be a vector."""
+    info = dtype_info(str(dtype))
+    return info.bits * info.lanes
 
 
 def _product(shape: tuple[Any, ...]) -> Any:
@@ -354,8 +361,8 @@ def _check_size(
     ):
         return
     old, new = (
-        math.prod(source.shape, start=bits(str(source.dtype))),
-        math.prod(dims, start=bits(str(dtype))),
+        math.prod(source.shape, start=_bits(source.dtype)),
+        math.prod(dims, start=_bits(dtype)),
     )
     prover = Prover(positive_symbols([source.shape, dims]))
     if prover.equal(old, new) is not False:

@@ -78,7 +78,9 @@ class _Builder:
             case Do():
                 return self._build_op[node.record.op](node.record)
             case Store():
-                value = _convert(node.value, str(node.buffer.dtype))
+                value = node.value
+                if not any(isinstance(i, X.Ramp) for i in node.indices):
+                    value = _convert(value, str(node.buffer.dtype))
                 return X.BufferStore(node.buffer.var, value, list(node.indices), to_tvm(node.span))
             case Bind():
                 return X.Bind(node.var, node.value, to_tvm(node.span))

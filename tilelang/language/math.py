@@ -480,6 +480,45 @@ def __ldg(load_or_buf: Any, index: Any = None) -> Scalar:
     raise OutsideKernelError("__ldg")
 
 
+def add2(x: Any, y: Any) -> Any:
+    """x + y on packed pairs.
+
+    x, y: elements of buffers of float16x2, bfloat16x2 or float32x2 (of `T.alloc_local` or `T.view`), or
+    slices of two neighbours, as in `B[i : i + 2] = T.add2(x[i : i + 2], y[i : i + 2])`.
+    """
+    raise OutsideKernelError("add2")
+
+
+def sub2(x: Any, y: Any) -> Any:
+    """x - y on packed pairs; operands as in `T.add2`."""
+    raise OutsideKernelError("sub2")
+
+
+def mul2(x: Any, y: Any) -> Any:
+    """x * y on packed pairs; operands as in `T.add2`."""
+    raise OutsideKernelError("mul2")
+
+
+def fma2(x: Any, y: Any, z: Any) -> Any:
+    """x * y + z on packed pairs; operands as in `T.add2`."""
+    raise OutsideKernelError("fma2")
+
+
+def max2(x: Any, y: Any) -> Any:
+    """The larger of each two elements of packed pairs; operands as in `T.add2`."""
+    raise OutsideKernelError("max2")
+
+
+def min2(x: Any, y: Any) -> Any:
+    """The smaller of each two elements of packed pairs; operands as in `T.add2`."""
+    raise OutsideKernelError("min2")
+
+
+def abs2(x: Any) -> Any:
+    """The absolute values of a packed pair; operand as in `T.add2`."""
+    raise OutsideKernelError("abs2")
+
+
 def dp4a(A: Any, B: Any, C: Any) -> None:
     """C[0] += the sum of the four products A[k] * B[k]: int8 elements into an int32 one.
 

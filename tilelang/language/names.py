@@ -154,7 +154,8 @@ _EXPRESSIONS = _entries(
     "abs max min clamp floor ceil trunc nearbyint isnan isinf isfinite "
     "infinity max_value min_value if_then_else reinterpret "
     "ceildiv floordiv floormod truncdiv truncmod "
-    "bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right",
+    "bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right "
+    "add2 sub2 mul2 fma2 max2 min2 abs2",
 ) | {
     "cdiv": Entry("expr", "ceildiv"),
     "fmul": Entry("expr", "ieee_mul"),
