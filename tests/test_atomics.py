@@ -202,3 +202,27 @@ def test_updates_outside_of_a_tensor_are_skipped(device):
     c = torch.zeros(10, device=device)
     compiled_for(by_index, device)(x, where.to(device), c)
     assert torch.equal(c.cpu(), expected)
+
+
+@tilelang.jit
+def previous(A, C, lanes):
+    A: T.Tensor((4, 64), "float32")
+    C: T.Tensor((4, 64), "float32")
+    old = T.empty((4, 64), "float16")
+    with T.Kernel(4, threads=64 // lanes) as bx:
+        j = T.get_thread_binding() * lanes
+        if lanes == 2:
+            before = T.atomic_addx2(C[bx, j], A[bx, j], return_prev=True)
+            old[bx, j : j + 2] = T.add2(before, before)
+        else:
+            old[bx, j : j + 4] = T.atomic_addx4(C[bx, j], A[bx, j], return_prev=True) * 2
+    return old
+
+
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_old_values_of_neighbours(device: str, lanes: int) -> None:
+    a, c = (torch.randint(-9, 9, (4, 64)).float().to(device) for _ in range(2))
+    now = c.clone()
+    old = compiled_for(previous, device)(a, now, lanes)
+    assert torch.equal(old, (2 * c).half())
+    assert torch.equal(now, a + c)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 from tvm import ir
+from tvm import tirx as X
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.model import Late
-from tilelang.frontend.operators import representable
+from tilelang.frontend.operators import binary, representable
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import named_type, scalar
-from tilelang.ir.tile_program import Do, Operand, OpRecord
+from tilelang.frontend.tensors import new_buffer
+from tilelang.ir.tile_program import Alloc, Do, Operand, OpRecord, Store
 from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int
 from tilelang.ops.atomic import RELAXED
 
@@ -40,8 +43,8 @@ def atomic(run: Run, kind: str, lanes: int, call: Bound) -> Any:
         what = "stands outside `with T.Kernel(...)`"
         return run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=what)
     tile = given if isinstance(given, Region) and lanes == 1 else None
-    if wants and (tile is not None or lanes > 1):
-        what = "the old values of several elements have no place to go: use return_prev with one element"
+    if wants and tile is not None:
+        what = "the old values of a tile have no place to go: use return_prev with one element"
         return run.report(BAD_ARGUMENTS, call.span_of("return_prev"), callee=call.callee, what=what)
     if isinstance(dst, Region) and tile is None and not isinstance(given, Unknown):
         dst = _element(run, call, name, dst)
@@ -53,6 +56,8 @@ def atomic(run: Run, kind: str, lanes: int, call: Bound) -> Any:
         "callee": Operand(call.callee, call.callee_span),
         "order": Operand(order, call.span_of("memory_order")),
     }
+    if wants and lanes > 1:
+        return _old_values(run, call, lanes, dst, given, operands)
     value_name = "src" if kind == "store" else "value"
     if lanes > 1:
         operands["lanes"] = Operand(lanes, call.callee_span)
@@ -69,6 +74,39 @@ def atomic(run: Run, kind: str, lanes: int, call: Bound) -> Any:
         operands["result"] = Operand(result, call.span)
     run.emit(Do(OpRecord("atomic", call.span, call.callee_span, operands, run.context)))
     return result
+
+
+def _old_values(run: Run, call: Bound, lanes: int, dst: Any, given: Any, operands: dict[str, Operand]) -> Any:
+    """The vector of what neighbours held; each of them is updated on its own."""
+    if not isinstance(dst, Region) or not isinstance(given, Region):
+        return next(v for v in (dst, given) if isinstance(v, Unknown))
+    if isinstance(dst.buffer.dtype, Unknown):
+        return run.unknown(dst.buffer.dtype.reason)
+    dtype = str(dst.buffer.dtype)
+    old = new_buffer(run, "local", (lanes,), dtype, call.span, fallback="old")
+    run.emit(Alloc(old, call.span))
+    for lane in range(lanes):
+        value = scalar(run, _neighbour(given, lane), given.span)
+        if isinstance(value, Unknown):
+            run.complete = False
+            return value
+        result = run.fresh("old", dtype)
+        own = {
+            **operands,
+            "dst": Operand(_neighbour(dst, lane), dst.span),
+            "values": Operand((value,), given.span),
+            "result": Operand(result, call.span),
+        }
+        run.emit(Do(OpRecord("atomic", call.span, call.callee_span, own, run.context)))
+        run.emit(Store(old, (lane,), result, call.span, run.context))
+    return X.BufferLoad(old.var, [X.Ramp(X.const(0, "int32"), X.const(1, "int32"), lanes)])
+
+
+def _neighbour(first: Region, lane: int) -> Region:
+    """The element `lane` places behind `first` in the last dimension."""
+    *outer, last = first.indices or ()
+    at = Index(binary(ast.Add, last.start, lane) if lane else last.start, None, last.span)
+    return Region(first.buffer, (*outer, at), first.span)
 
 
 def _memory(run: Run, call: Bound, name: str) -> Region | Unknown:

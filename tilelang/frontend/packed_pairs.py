@@ -9,6 +9,7 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.arch.dtypes import dtype_info
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Bound
@@ -69,27 +70,35 @@ def _pair(run: Run, value: Any, span: Span) -> Any:
     if any_unknown(part.starts) is not None or not part.buffer.known:
         run.complete = False
         return Unknown(f"the place of `{part.text()}` is not known")
-    return X.BufferLoad(part.buffer.var, _neighbours(part))
+    return X.BufferLoad(part.buffer.var, _neighbours(part, 2))
 
 
-def stores_pair(place: Region, value: Any) -> bool:
-    """Whether `B[i : i + 2] = value` stores a packed pair into two neighbours."""
+def stores_vector(place: Region, value: Any) -> bool:
+    """Whether `B[i : i + 2] = value` stores a vector into as many neighbours."""
     if not isinstance(value, ir.Expr) or isinstance(place.buffer.dtype, Unknown):
         return False
-    return slice_length(place) == 2 and dtype_of_expr(value) in PAIRS
+    length = slice_length(place)
+    return length is not None and length > 1 and length == _lanes(value)
 
 
-def store_pair(run: Run, place: Region, value: Any) -> None:
-    """Store a packed pair, whose elements are converted to the buffer's dtype."""
+def store_vector(run: Run, place: Region, value: Any) -> None:
+    """Store a vector, whose elements are converted to the buffer's dtype."""
     run.accesses.append(Access(place.buffer, place.indices or (), "write", place.span, run.context))
     if any_unknown(place.starts) is not None or not place.buffer.known:
         run.complete = False
         return
-    dtype = f"{place.buffer.dtype}x2"
+    dtype = f"{place.buffer.dtype}x{_lanes(value)}"
     value = value if dtype_of_expr(value) == dtype else X.Cast(dtype, value)
-    run.emit(Store(place.buffer, tuple(_neighbours(place)), value, place.span, run.context))
+    run.emit(Store(place.buffer, tuple(_neighbours(place, _lanes(value))), value, place.span, run.context))
 
 
-def _neighbours(part: Region) -> list[Any]:
+def _lanes(value: ir.Expr) -> int:
+    try:
+        return dtype_info(dtype_of_expr(value)).lanes
+    except ValueError:  # a pointer, a barrier
+        return 1
+
+
+def _neighbours(part: Region, lanes: int) -> list[Any]:
     *outer, last = part.starts
-    return [*map(as_index, outer), X.Ramp(as_index(last), as_index(1), 2)]
+    return [*map(as_index, outer), X.Ramp(as_index(last), as_index(1), lanes)]

@@ -13,7 +13,7 @@ from tilelang.frontend.kernel_objects import is_kernel_object
 from tilelang.frontend.model import Instance, Late
 from tilelang.frontend.names import bind_name, bound_value, store_variable
 from tilelang.frontend.operators import fold, representable
-from tilelang.frontend.packed_pairs import store_pair, stores_pair
+from tilelang.frontend.packed_pairs import store_vector, stores_vector
 from tilelang.frontend.plain_functions import note_kernel_statement
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, kept, named_type, scalar
@@ -100,8 +100,8 @@ def _store_item(run: Run, target: ast.Subscript, value: Any, value_span: Span) -
         if isinstance(place, Region) and (moved := as_slice_move(place, value)) is not None:
             move_slice(run, place, moved)
             return
-        if isinstance(place, Region) and stores_pair(place, value):
-            store_pair(run, place, value)
+        if isinstance(place, Region) and stores_vector(place, value):
+            store_vector(run, place, value)
             return
         if isinstance(place, Region):
             number = scalar(run, value, value_span)

@@ -56,16 +56,17 @@ def atomic_or(dst: Any, value: Any, memory_order: MemoryOrder | None = None) -> 
     raise OutsideKernelError("atomic_or")
 
 
-def atomic_addx2(dst: Any, value: Any, return_prev: bool = False) -> None:
+def atomic_addx2(dst: Any, value: Any, return_prev: bool = False) -> Any:
     """Add two neighbouring elements at once: dst[j] += value[j] and dst[j + 1] += value[j + 1].
 
     dst, value: the first elements, `C[i, j]` and `x[i, j]`. One instruction where address and target allow
-    it, each element indivisible in any case. return_prev is not supported.
+    it, each element indivisible in any case. return_prev: the call is the vector of what the elements held,
+    as in `old[j : j + 2] = T.atomic_addx2(C[j], x[j], return_prev=True)`; each is then updated on its own.
     """
     raise OutsideKernelError("atomic_addx2")
 
 
-def atomic_addx4(dst: Any, value: Any, return_prev: bool = False) -> None:
+def atomic_addx4(dst: Any, value: Any, return_prev: bool = False) -> Any:
     """Add four neighbouring elements at once; operands as in `T.atomic_addx2`."""
     raise OutsideKernelError("atomic_addx4")
 
