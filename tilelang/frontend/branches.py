@@ -21,6 +21,7 @@ from tilelang.frontend.plain_functions import note_kernel_statement
 from tilelang.frontend.regions import Changes, join, take_changes, traced_region
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import scalar
+from tilelang.frontend.thread_returns import go_on_without, returns
 from tilelang.ir.tile_program import Context, Guard, If, Node
 from tilelang.ir.values import Buffer, Region, Unknown
 
@@ -61,11 +62,13 @@ def _traced(run: Run, node: ast.If, condition: Any) -> Flow | None:
         second_flow = _branch(run, node, node.orelse, made.orelse, Guard(condition, True, made.span))
         second = take_changes(run, region)
     # A branch that jumps out of the loop does not reach what follows.
-    if _jumps(first_flow):
+    if _jumps(first_flow) or returns(made.body):
         first = second
-    elif _jumps(second_flow):
+    elif _jumps(second_flow) or returns(made.orelse):
         second = first
     join(run, region, first, second, undecided=False)
+    if returns(made.body) or returns(made.orelse):
+        go_on_without(run, made)
     for flow in (first_flow, second_flow):
         if flow is not None and flow.kind == "return":
             what = "a `return` cannot stand under a condition of the kernel"

@@ -22,6 +22,7 @@ from tilelang.frontend.run import Run, StopInterpreting
 from tilelang.frontend.scalars import any_unknown, named_type
 from tilelang.frontend.targets import assign
 from tilelang.frontend.tensors import read_size
+from tilelang.frontend.thread_returns import refuse_others
 from tilelang.ir import tile_ops
 from tilelang.ir.tile_program import Alloc, Context, Evaluate, Guard, If, Launch
 from tilelang.ir.values import Region, Unknown, as_int, show
@@ -104,6 +105,7 @@ def _launch(
             flow = _with_items(run, node, rest)
     finally:
         run.launch = None
+    refuse_others(run, launch)
     leave_loop(run, region, launch=True)
     if flow is not None and flow.kind == "return" and flow.value is None:
         return None

@@ -121,6 +121,7 @@ class Run:
         self.block: list[Any] = self.body
         self.context = Context()
         self.launch: Launch | None = None
+        self.rest_of_launch: list[list[Any]] = []  # blocks of the threads that no T.thread_return has ended
         self.random: Any = None  # variables of the random numbers, once T.rng_init has made them
         self.launched = False
         self.kernel_span = Span(source.path, 1, 1, 1, 1)

@@ -16,6 +16,7 @@ from tilelang.frontend.dtypes import is_float
 from tilelang.frontend.operators import as_bool, binary, cast
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
+from tilelang.frontend.thread_returns import thread_return
 from tilelang.ir import thread_ops, tile_ops
 from tilelang.ir.tile_program import Evaluate, Jump, Launch
 from tilelang.ir.values import Unknown, as_int
@@ -392,6 +393,7 @@ THREAD_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "loop_break": _statement(_jump("break")),
     "break_loop": _statement(_jump("break")),
     "continue_loop": _statement(_jump("continue")),
+    "thread_return": _statement(thread_return),
     "sync_threads": _statement(_sync_threads),
     "named_barrier_arrive": _statement(_named_arrive),
     "sync_warp": _statement(_sync_warp),

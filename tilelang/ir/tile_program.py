@@ -171,9 +171,11 @@ class If:
 
 @dataclass(eq=False)
 class Jump:
-    """`break` or `continue`."""
+    """`break` or `continue`. `return` stands for T.thread_return while a kernel is being interpreted: in its
+    tile program, what threads do that stay is the other branch of an If.
+    """
 
-    kind: Literal["break", "continue"]
+    kind: Literal["break", "continue", "return"]
     span: Span
 
 

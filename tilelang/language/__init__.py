@@ -169,6 +169,7 @@ from tilelang.language.loops import (
     loop_break,
     serial,
     thread_binding,
+    thread_return,
     unroll,
     vectorized,
 )
@@ -922,6 +923,7 @@ __all__ = [
     "tanh",
     "tfloat32",
     "thread_binding",
+    "thread_return",
     "tma_copy",
     "tma_store_arrive",
     "tma_store_wait",

@@ -121,6 +121,14 @@ def Unroll(
     raise OutsideKernelError("Unroll")
 
 
+def thread_return() -> None:
+    """The thread is done: `if i >= n: T.thread_return()` in the body of the kernel, in no loop.
+
+    What follows is done by the other threads; a barrier there is a problem unless whole blocks leave.
+    """
+    raise OutsideKernelError("thread_return")
+
+
 def grid(*extents: Any) -> Iterator[tuple[Scalar, ...]]:
     """Nested ordinary loops, the first outermost: `for i, j in T.grid(4, 8):`"""
     raise OutsideKernelError("grid")

@@ -179,7 +179,8 @@ _THREADS = _entries(
     "shfl_sync shfl_xor shfl_up shfl_down any_sync all_sync ballot_sync ballot activemask "
     "match_any_sync match_all_sync syncthreads_count syncthreads_and syncthreads_or "
     "warp_reduce_sum warp_reduce_max warp_reduce_min warp_reduce_bitand warp_reduce_bitor "
-    "sync_threads sync_warp sync_grid named_barrier_arrive loop_break break_loop continue_loop",
+    "sync_threads sync_warp sync_grid named_barrier_arrive loop_break break_loop continue_loop "
+    "thread_return",
 )
 
 _EXTERNS = {name: Entry("extern", "ptr") for name in ("Ptr", "handle")} | _entries(
