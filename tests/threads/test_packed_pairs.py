@@ -29,7 +29,8 @@ def pairs(A, B, dtype):
         a = T.alloc_local((2,), f"{dtype}x2")
         A2 = T.view(A, (128,), f"{dtype}x2")
         sums2 = T.view(sums, (-1,), f"{dtype}x2")
-        a[0] = A2[tx]
+        a[0] = B[tx]  # into both elements
+        a[0] = A2[tx] + a[0] - B[tx]
         a[1] = T.sub2(B[tx * 2 : tx * 2 + 2], a[0])
         product = T.mul2(a[0], a[1])
         a[1] = T.abs2(a[1])
@@ -121,6 +122,7 @@ SHAPE = """A: T.Tensor((256,), "float32")
     [
         ("A[tx] = T.add2(A[tx], A[tx])", "`x` is float32, expected float16x2, bfloat16x2 or float32x2"),
         ("x = A[tx * 2 : tx * 2 + 2]\n        A[0:2] = T.abs2(x)", "a name of a slice is no copy"),
+        ("A[tx] = T.add2(A[0:2], A[0:2])", "a float32x2 cannot be stored in one element of `A`"),
         ("A[0:2] = T.mul2(A[0:2], 2.0)", "`y` is a float, expected float32x2"),
     ],
 )

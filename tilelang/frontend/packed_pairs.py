@@ -19,7 +19,7 @@ from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, as_index, dtype_of_expr, named_type, scalar
 from tilelang.frontend.slice_moves import slice_length
 from tilelang.ir.tile_program import Access, Store
-from tilelang.ir.values import Region, Unknown
+from tilelang.ir.values import Buffer, Region, Unknown
 
 PAIRS = ("float16x2", "bfloat16x2", "float32x2")
 _OPERATIONS: Mapping[str, Callable[..., Any]] = {
@@ -78,7 +78,7 @@ def stores_vector(place: Region, value: Any) -> bool:
     if not isinstance(value, ir.Expr) or isinstance(place.buffer.dtype, Unknown):
         return False
     length = slice_length(place)
-    return length is not None and length > 1 and length == _lanes(value)
+    return length is not None and length > 1 and length == vector_lanes(value)
 
 
 def store_vector(run: Run, place: Region, value: Any) -> None:
@@ -87,15 +87,18 @@ def store_vector(run: Run, place: Region, value: Any) -> None:
     if any_unknown(place.starts) is not None or not place.buffer.known:
         run.complete = False
         return
-    dtype = f"{place.buffer.dtype}x{_lanes(value)}"
+    dtype = f"{place.buffer.dtype}x{vector_lanes(value)}"
     value = value if dtype_of_expr(value) == dtype else X.Cast(dtype, value)
-    run.emit(Store(place.buffer, tuple(_neighbours(place, _lanes(value))), value, place.span, run.context))
+    run.emit(
+        Store(place.buffer, tuple(_neighbours(place, vector_lanes(value))), value, place.span, run.context)
+    )
 
 
-def _lanes(value: ir.Expr) -> int:
+def vector_lanes(value: Any) -> int:
+    """How many elements a value, or an element of a buffer, has: 1 unless it is a vector."""
     try:
-        return dtype_info(dtype_of_expr(value)).lanes
-    except ValueError:  # a pointer, a barrier
+        return dtype_info(value.dtype if isinstance(value, Buffer) else dtype_of_expr(value)).lanes
+    except (AttributeError, ValueError):  # a plain number, a pointer, an unknown dtype
         return 1
 
 

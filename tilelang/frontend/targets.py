@@ -12,11 +12,11 @@ from tilelang.diagnostics.span import Span
 from tilelang.frontend.kernel_objects import is_kernel_object
 from tilelang.frontend.model import Instance, Late
 from tilelang.frontend.names import bind_name, bound_value, store_variable
-from tilelang.frontend.operators import fold, representable
-from tilelang.frontend.packed_pairs import store_vector, stores_vector
+from tilelang.frontend.operators import cast, fold, representable
+from tilelang.frontend.packed_pairs import store_vector, stores_vector, vector_lanes
 from tilelang.frontend.plain_functions import note_kernel_statement
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_unknown, kept, named_type, scalar
+from tilelang.frontend.scalars import any_unknown, dtype_of_expr, kept, named_type, scalar
 from tilelang.frontend.slice_moves import as_slice_move, move_slice
 from tilelang.frontend.subscripts import region
 from tilelang.frontend.unfit_constants import note_unfit
@@ -163,6 +163,16 @@ def store(run: Run, place: Region, value: Any) -> None:
         run.report(UNSUPPORTED_PYTHON, place.span, what=what)
         return
     value = representable(value, place.buffer)
+    if (lanes := vector_lanes(value)) > 1 and vector_lanes(place.buffer) == 1:
+        name = place.buffer.name
+        what = (
+            f"a {dtype_of_expr(value)} cannot be stored in one element of `{name}`; "
+            f"write {name}[i : i + {lanes}]"
+        )
+        run.report(UNSUPPORTED_PYTHON, place.span, what=what)
+        return
+    if lanes == 1 and vector_lanes(place.buffer) > 1 and isinstance(value, ir.Expr):
+        value = cast(str(place.buffer.dtype), value)
     run.emit(Store(place.buffer, place.starts, value, place.span, run.context))
 
 

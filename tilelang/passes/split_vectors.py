@@ -46,6 +46,8 @@ def split_vectors(func: X.PrimFunc) -> X.PrimFunc:
 def _has_vectors(stmt: Any) -> bool:
     if isinstance(stmt, X.AllocBuffer | X.DeclBuffer):
         return _lanes(stmt.buffer.dtype) > 1
+    if isinstance(stmt, X.Evaluate):
+        return any(_lanes(load.ty) > 1 for load in loads(stmt.value))
     return isinstance(stmt, X.BufferStore | X.Bind) and _lanes(stmt.value.ty) > 1
 
 
@@ -160,7 +162,7 @@ class _Split:
                 _element(buffer.dtype),
                 str(buffer.name),
                 strides=strides,
-                scope=buffer.scope(),
+                scope="local" if buffer.scope() == "local.var" else buffer.scope(),
             )
             self._kept.append(buffer)
         return self._buffers[handle]
