@@ -104,7 +104,8 @@ def _old_values(run: Run, call: Bound, lanes: int, dst: Any, given: Any, operand
 
 def _neighbour(first: Region, lane: int) -> Region:
     """The element `lane` places behind `first` in the last dimension."""
-    *outer, last = first.indices or ()
+    assert first.indices is not None  # an element
+    *outer, last = first.indices
     at = Index(binary(ast.Add, last.start, lane) if lane else last.start, None, last.span)
     return Region(first.buffer, (*outer, at), first.span)
 
