@@ -29,6 +29,7 @@ from tilelang.jit.options import CompileOptions
 from tilelang.jit.pass_configs import PassConfigKey
 from tilelang.jit.postprocess import edited, has_postprocess
 from tilelang.ops.registry import TILE_OPS
+from tilelang.passes.split_vectors import split_vectors
 from tilelang.runtime.artifact import Artifact
 from tilelang.targets import driver
 
@@ -56,7 +57,8 @@ def prim_func_of(program: TileProgram, target: Target, text: str | None = None) 
     raise_errors(list(unplaced_shared_tiles(Subject(program, target, source))), text)
     if not program.complete:
         raise ValueError(_incomplete(program, problems))
-    return build_prim_func(program, {name: op.build for name, op in TILE_OPS.items()})
+    # Without vectors from the start: the reference runs this function too.
+    return split_vectors(build_prim_func(program, {name: op.build for name, op in TILE_OPS.items()}))
 
 
 def _incomplete(program: TileProgram, problems: Sequence[Problem]) -> str:

@@ -9,7 +9,6 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir.build import OUTPUTS
-from tilelang.passes.split_vectors import split_vectors
 from tilelang.reference.errors import ReferenceFailure
 from tilelang.reference.machine import ONE, Machine
 from tilelang.reference.memory import Storage, Tensor, numpy_dtype, row_major
@@ -30,7 +29,6 @@ def run(kernel: Any, *args: Any) -> Any:
     func: Any = kernel if isinstance(kernel, X.PrimFunc) else getattr(kernel, "prim_func", None)
     if not isinstance(func, X.PrimFunc):
         raise TypeError(f"{kernel!r} has no tile function: a loaded kernel is compiled code only")
-    func = split_vectors(func)
     outputs = [int(i) for i in func.attrs.get(OUTPUTS, [])]
     inputs = [i for i in range(len(func.params)) if i not in outputs]
     if len(args) != len(inputs):
