@@ -425,3 +425,36 @@ def test_names_that_statements_we_do_not_interpret_bind_are_unknown():
                 T.clear(A)
     """
     assert static(text).problems == []
+
+
+def test_what_is_imported_from_elsewhere_is_not_judged():
+    text = """
+        import tilelang
+        import tilelang.language as T
+        from elsewhere import BF16, lane, shape
+
+        @tilelang.jit
+        def k(A, B, C):
+            A: T.Tensor((64, 64), T.uint16)
+            B: T.Tensor((64,), T.bfloat16)
+            C: T.Tensor(shape, T.float32)
+            with T.Kernel(1, threads=64):
+                T.call_extern("handle", "f", T.access_ptr(A[lane, 0], "r"), T.address_of(C[0, lane]))
+                for i in T.Parallel(64):
+                    B[i] = T.reinterpret(BF16, A[0, i]) + T.reinterpret(A[1, i], BF16)
+    """
+    assert static(text).problems == []
+    text = text.replace("T.reinterpret(BF16, A[0, i])", "T.reinterpret(1.5, A[0, i])")
+    assert [p.rule for p in static(text).problems] == ["unknown-dtype"]
+
+
+def test_an_element_without_indices_has_an_address_and_no_neighbour():
+    text = """
+        @tilelang.jit
+        def k(A):
+            A: T.Tensor((), T.float32)
+            with T.Kernel(1, threads=64):
+                T.call_extern("handle", "f", T.access_ptr(A, "r"), T.access_ptr(A, "w", offset=1))
+    """
+    (problem,) = static(text).problems
+    assert problem.rule == "bad-arguments" and "`offset` would lead out of it" in problem.message

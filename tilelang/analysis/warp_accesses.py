@@ -91,6 +91,8 @@ def _forms(access: Access) -> tuple[Affine, ...] | None:
 def _width(access: Access, forms: Sequence[Affine], variables: Sequence[ir.Var], sizes: Sequence[int]) -> int:
     """Elements that one thread moves at a time: a power of two of at most 16 bytes."""
     inner, size = variables[-1], _element_bytes(access)
+    if not forms:  # a tensor without dimensions
+        return 1
     if size is None or forms[-1].coefficient(inner) != 1 or any(f.coefficient(inner) for f in forms[:-1]):
         return 1
     width = max(1, _VECTOR_BYTES // size)

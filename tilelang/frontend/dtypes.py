@@ -7,9 +7,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilelang.arch.dtypes import canonical_dtype, dtype_info
-from tilelang.diagnostics.rules.python import UNKNOWN_DTYPE
+from tilelang.diagnostics.rules.python import POINTERS_IN_MEMORY, UNKNOWN_DTYPE
 from tilelang.diagnostics.span import Span
+from tilelang.frontend.model import TensorType
 from tilelang.ir.values import Unknown
+from tilelang.language import ptr
 
 if TYPE_CHECKING:
     from tilelang.frontend.run import Run
@@ -47,6 +49,10 @@ def read_dtype(run: Run, value: Any, span: Span) -> str | Unknown:
         return value
     if run.is_unset(value):
         return run.unknown("a dtype without a value")
+    if value is ptr or isinstance(value, ptr) or (isinstance(value, TensorType) and value.pointer):
+        run.complete = False
+        run.report(POINTERS_IN_MEMORY, span)
+        return Unknown("pointers in memory are not supported")
     if not looks_like_dtype(value):
         return run.report(UNKNOWN_DTYPE, span, what=f"a dtype is expected here, not {type(value).__name__}")
     try:

@@ -72,8 +72,9 @@ def address(run: Run, region: Region, offset: Any = 0) -> Any:
     lost = any_unknown([*starts, offset])
     if lost is not None or not buffer.known:
         run.complete = False
-        return lost or Unknown(f"the shape or dtype of `{buffer.name}` is not known")
-    starts[-1] = binary(ast.Add, starts[-1], offset)
+        return lost if lost is not None else Unknown(f"the shape or dtype of `{buffer.name}` is not known")
+    if starts:
+        starts[-1] = binary(ast.Add, starts[-1], offset)
     return X.address_of(X.BufferLoad(buffer.var, [as_index(i) for i in starts]))
 
 
@@ -90,7 +91,11 @@ def _access_ptr(run: Run, call: Bound) -> Any:
     if not isinstance(kind, Unknown) and kind not in ("r", "w", "rw", "wr", 1, 2, 3):
         what = f'`access_type` is "r", "w" or "rw", not {kind!r}'
         return run.report(BAD_ARGUMENTS, call.span_of("access_type"), callee=call.callee, what=what)
-    return address(run, region, scalar(run, call.value("offset", 0), call.span_of("offset")))
+    offset = scalar(run, call.value("offset", 0), call.span_of("offset"))
+    if region.buffer.shape == () and not isinstance(offset, Unknown) and as_int(offset) != 0:
+        what = f"`{region.buffer.name}` is one element, and `offset` would lead out of it"
+        return run.report(BAD_ARGUMENTS, call.span_of("offset"), callee=call.callee, what=what)
+    return address(run, region, offset)
 
 
 # Calls
@@ -171,6 +176,8 @@ def _make_tensor(run: Run, call: Bound) -> Any:
     pointer = call.value("ptr")
     if isinstance(pointer, Unknown):
         return pointer
+    if isinstance(pointer, Region) and isinstance(pointer.buffer.dtype, Unknown):
+        return pointer.buffer.dtype
     if not isinstance(pointer, Buffer) or not pointer.is_pointer:
         what = "`ptr` must be a parameter of the kernel that is annotated with T.ptr"
         return run.report(BAD_ARGUMENTS, call.span_of("ptr"), callee=call.callee, what=what)

@@ -18,7 +18,7 @@ from tilelang.arch.float_formats import float_format
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Bound
-from tilelang.frontend.dtypes import bits, is_float, read_dtype
+from tilelang.frontend.dtypes import bits, is_float, looks_like_dtype, read_dtype
 from tilelang.frontend.machine_math import is_machine_math, machine_math
 from tilelang.frontend.operators import (
     as_bool,
@@ -295,6 +295,9 @@ def _convert(run: Run, op: str, call: Bound) -> Any:
     if op == "reinterpret" and isinstance(call.value("value"), DType | str):  # the other order is taken too
         swapped = {"value": call.arguments["dtype"], "dtype": call.arguments["value"]}
         call = replace(call, arguments=swapped)
+    first = call.value("value")
+    if op == "reinterpret" and isinstance(first, Unknown) and not looks_like_dtype(call.value("dtype")):
+        return first  # either order
     dtype = read_dtype(run, call.value("dtype"), call.span_of("dtype"))
     if isinstance(dtype, Unknown):
         return dtype

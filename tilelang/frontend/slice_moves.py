@@ -23,7 +23,7 @@ def as_slice_move(place: Region, value: Any) -> Region | None:
 
 def slice_length(region: Region) -> int | None:
     """How many elements a subscript names whose last entry alone is a slice."""
-    if region.indices is None or not region.fits_rank:
+    if not region.indices or not region.fits_rank:
         return None
     *outer, last = region.indices
     return None if any(i.extent is not None for i in outer) else as_int(last.extent)

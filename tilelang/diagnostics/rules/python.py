@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilelang.diagnostics.problem import Severity
 from tilelang.diagnostics.rule import Rule
 
@@ -188,6 +190,11 @@ UNSUPPORTED_LANGUAGE_NAME = Rule(
     Severity.HINT,
     "A name of the language that this compiler does not implement, so the kernel cannot be compiled by it.",
     "`{module}.{name}` is not supported by this compiler yet; what depends on it is not checked",
+)
+POINTERS_IN_MEMORY = replace(
+    UNSUPPORTED_LANGUAGE_NAME,
+    message="memory that holds pointers (T.ptr as a dtype) is not supported by this compiler yet: pass each "
+    "pointer as an argument; what depends on it is not checked",
 )
 
 RULES: tuple[Rule, ...] = (
