@@ -19,7 +19,7 @@ from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.shape import GEMM_AXES, GEMM_AXES_STILL
 from tilelang.ir.tile_program import Loop
 from tilelang.ir.values import Buffer, as_int, show
-from tilelang.ops.gemm import fits, fitting_transposes, transpose_fixes, transpose_options
+from tilelang.ops.gemm import fits, fitting_transposes, may_fit, transpose_fixes, transpose_options
 from tilelang.ops.operands import regions
 
 from tvm import ir  # isort: skip
@@ -36,7 +36,11 @@ def check(subject: Subject) -> Iterator[Problem]:
         if options is None or not _apart(subject, product, options):
             continue
         found = regions(product.record, ("A", "B", "C"))
-        if found is None or found[0].buffer is found[1].buffer or not fits(found, options, subject.context):
+        if (
+            found is None
+            or found[0].buffer is found[1].buffer
+            or not may_fit(found, options, subject.context)
+        ):
             continue  # a power of a tile may be meant; shapes that do not fit are an error of their own
         fitting = fitting_transposes(found, options, subject.context)
         cures = [cure for cure in fitting if _together(subject, product, cure)]
@@ -45,6 +49,8 @@ def check(subject: Subject) -> Iterator[Problem]:
             best = next((c for c in cures if all(_moves(*axes) for axes in _summed(product, c))), cures[0])
             yield soften(_problem(subject, product, options, best), product.record.context)
             return
+        if not fits(found, options, subject.context):
+            continue
         var = _moves_alone(subject, product, options)
         if var is not None and next(partly_used.check(subject), None) is None:
             yield soften(_one_moves(subject, product, options, var), product.record.context)

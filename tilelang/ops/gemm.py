@@ -257,6 +257,14 @@ def fits(found: Sequence[Region], transposes: tuple[bool, bool], context: CheckC
     )
 
 
+def may_fit(found: Sequence[Region], transposes: tuple[bool, bool], context: CheckContext) -> bool:
+    """Whether no extents of a product are proven unequal: for some sizes it may be one."""
+    return all(
+        context.prover.equal(x.size, y.size) is not False
+        for x, y in _sides(found[0], found[1], found[2], *transposes)
+    )
+
+
 def _shape_problem(
     record: OpRecord, left: _Side, right: _Side, rule: Any, fixes: tuple[Fix, ...] = (), **more: str
 ) -> Problem:
