@@ -113,7 +113,7 @@ FAULTS = {
     "copies that are never committed": Fault(plan_pipelines, "_commit", lambda _: nothing),
     "every stage reads the same version": Fault(
         plan_pipelines,
-        "_read_version",
+        "read_version",
         lambda read: lambda stmt, versions, version: read(stmt, versions, X.IntImm("int32", 0)),
     ),
     # barriers

@@ -140,7 +140,7 @@ class TestHoverAndHints:
 
     async def test_tile_op(self, quickstart: File):
         shown = await quickstart.hover("T.gemm(", 3)
-        assert "A_shared" in shown and "cuda:sm_90" in shown and "m16n8k16" in shown
+        assert "A_shared" in shown and "cuda:sm_90" in shown and "wgmma m64n128k16" in shown
 
     async def test_kernel(self, quickstart: File):
         for place in ("def matmul_relu", "T.Kernel("):
@@ -251,7 +251,7 @@ class TestPreviews:
         assert source["uri"] == f"tilelang-cuda://{QUICKSTART.as_posix()}/matmul_relu.cu"
         assert lines[0].startswith("// matmul_relu for cuda:sm_90")
         assert len(source["lineMap"]) == len(lines)
-        mma = next(i for i, line in enumerate(lines) if "mma_m16n8k16" in line and source["lineMap"][i])
+        mma = next(i for i, line in enumerate(lines) if "wgmma_" in line and source["lineMap"][i])
         assert "T.gemm" in quickstart.text.splitlines()[source["lineMap"][mma] - 1]
         assert await content(quickstart.client, source["uri"]) == source["text"]
 
