@@ -172,10 +172,10 @@ def inputs(dtype: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_every_scalar_function_has_a_case():
     expressions = {name for name, entry in LANGUAGE.items() if entry.kind == "expr"}
-    assert expressions - {"get_thread_binding", "dp4a", "rng_init", "rng_rand", "rng_rand_float"} <= {
-        *FLOATS,
-        *INTEGERS,
-    }
+    # These have tests of their own: they need threads, or take two numbers at once.
+    elsewhere = {"get_thread_binding", "dp4a", "rng_init", "rng_rand", "rng_rand_float"}
+    elsewhere |= {"add2", "sub2", "mul2", "fma2", "max2", "min2", "abs2"}
+    assert expressions - elsewhere <= {*FLOATS, *INTEGERS}
 
 
 @pytest.mark.parametrize(("name", "dtype", "ours", "theirs"), CASES, ids=IDS)
