@@ -36,7 +36,7 @@ BARE_PYGLS = (
 # Milliseconds at the 95th percentile, on a machine where bare pygls answers `initialize` in IDLE_BARE_PYGLS.
 BUDGETS = {
     "initialize": 500.0,
-    "keystroke to diagnostics": 100.0,
+    "keystroke to diagnostics": 50.0,
     "hover": 20.0,
     "preview of an edited kernel": 200.0,
 }
