@@ -54,6 +54,14 @@ _PEAK_GBYTES = {
     "L4": 300,
 }
 
+# What the driver calls a stray address: which of them depends on where it points (717: into the window of shared
+# memory, which a global access cannot use).
+_OUT_OF_BOUNDS = (
+    "illegal memory access",
+    "misaligned address",
+    "operation not supported on global/shared address space",
+)
+
 
 class RunError(Exception):
     """What keeps the run from comparing anything, for the kernel's author. `line` is in their file."""
@@ -191,7 +199,7 @@ def describe(error: BaseException) -> str:
     if problems:
         return "; ".join(str(getattr(p, "message", p)) for p in problems[:3])
     text = str(error).strip()
-    if "illegal memory access" in text or "misaligned address" in text:
+    if any(said in text for said in _OUT_OF_BOUNDS):
         return f"the kernel accessed memory out of bounds on the device ({text.splitlines()[0]})"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
