@@ -54,8 +54,8 @@ _PEAK_GBYTES = {
     "L4": 300,
 }
 
-# What the driver calls a stray address: which of them depends on where it points (the last: into the window of
-# shared memory, which a global access cannot use).
+# What the driver calls a stray address: which of them depends on where it points (the last: into the window
+# of shared memory, which a global access cannot use).
 _OUT_OF_BOUNDS = (
     "illegal memory access",
     "misaligned address",
