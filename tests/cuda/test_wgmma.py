@@ -111,17 +111,94 @@ def test_every_storage_order(
     np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize(("operand", "result"), [("float16", "float16"), ("bfloat16", "float32")])
-def test_dtypes(operand: str, result: str, rng: np.random.Generator) -> None:
-    lowered = lowered_for(gemm_text(64, 64, 64, 128, operand=operand, result=result), True, M=64, N=64, K=128)
-    assert "wgmma" in instructions(lowered)[0]
-    a, b = (rng.normal(size=s).astype(numpy_dtype(operand)) for s in ((64, 128), (128, 64)))
-    c = poison((64, 64), result)
+def values(shape: tuple[int, int], dtype: str, rng: np.random.Generator) -> np.ndarray:
+    if "int" in dtype:
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    return rng.normal(size=shape).astype(numpy_dtype(dtype))
+
+
+# operand, result, tile of N and of K, threads, absolute tolerance
+DTYPES = [
+    ("float16", "float16", 64, 64, 128, 0.05),
+    ("bfloat16", "float32", 64, 64, 128, 1e-3),
+    ("float8_e4m3fn", "float32", 64, 128, 128, 1e-3),
+    ("float8_e5m2", "float16", 48, 32, 128, 0.05),
+    ("int8", "int32", 96, 256, 256, 0),
+    ("uint8", "int32", 24, 64, 128, 0),
+    ("float32", "float32", 64, 32, 128, 0.15),
+    ("float32", "float32", 16, 64, 128, 0.15),
+]
+
+
+@pytest.mark.parametrize(("operand", "result", "bn", "bk", "threads", "tolerance"), DTYPES)
+def test_dtypes(
+    operand: str, result: str, bn: int, bk: int, threads: int, tolerance: float, rng: np.random.Generator
+) -> None:
+    """All but 16-bit operands have K innermost."""
+    text = gemm_text(64, bn, bk, threads, tb=True, operand=operand, result=result)
+    lowered = lowered_for(text, True, M=64, N=bn, K=2 * bk)
+    bits = numpy_dtype(operand).itemsize * 8
+    assert f"k{256 // bits} {result}.{operand}" in instructions(lowered)[0]
+    assert instructions(lowered)[0].startswith("wgmma")
+    a, b = values((64, 2 * bk), operand, rng), values((bn, 2 * bk), operand, rng)
+    c = poison((64, bn), result)
     run(lowered, {"A": a, "B": b, "C": c})
-    expected = a.astype(np.float32) @ b.astype(np.float32)
-    np.testing.assert_allclose(
-        c.astype(np.float32), expected, rtol=0, atol=0.05 if result == "float16" else 1e-3
-    )
+    expected = a.astype(np.float64) @ b.astype(np.float64).T
+    np.testing.assert_allclose(c.astype(np.float64), expected, rtol=0, atol=tolerance)
+
+
+MIXED = """
+@tilelang.jit
+def mixed(A, B):
+    A: T.Tensor((64, 128), T.{left})
+    B: T.Tensor((32, 128), T.{right})
+    C = T.empty((64, 32), T.{result})
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((64, 128), T.{left})
+        f = T.alloc_fragment((64, 128), T.{left})
+        b = T.alloc_shared((32, 128), T.{right})
+        acc = T.alloc_fragment((64, 32), T.{result})
+        T.copy(A, a)
+        T.copy(B, b)
+        T.copy(a, f)
+        T.gemm(a, b, acc, transpose_B=True, clear_accum=True)
+        T.gemm(f, b, acc, transpose_B=True)
+        T.copy(acc, C)
+    return C
+"""
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "result"), [("float8_e5m2", "float8_e4m3fn", "float32"), ("int8", "uint8", "int32")]
+)
+def test_two_dtypes_and_a_in_registers(left: str, right: str, result: str, rng: np.random.Generator) -> None:
+    lowered = lowered_for(MIXED.format(left=left, right=right, result=result), None)
+    assert [i.split()[:2] for i in instructions(lowered)] == [["wgmma", "m64n32k32"]] * 2
+    a, b, c = values((64, 128), left, rng), values((32, 128), right, rng), poison((64, 32), result)
+    run(lowered, {"A": a, "B": b, "C": c})
+    expected = 2 * a.astype(np.float64) @ b.astype(np.float64).T
+    np.testing.assert_allclose(c.astype(np.float64), expected, rtol=0, atol=1e-3)
+    assert build(lowered).binary
+
+
+def facts_of(text: str, **sizes: int) -> Any:
+    module = StaticModule("kernel.py", HEAD + text)
+    program = trace_static(module, module.kernels[0], {k: str(v) for k, v in sizes.items()})
+    return check_program(program, parse_target("cuda:sm_90"), "")[0]
+
+
+@pytest.mark.parametrize(
+    ("ta", "tb", "said"), [(False, False, "store B as [N, K]"), (True, True, "store A as")]
+)
+def test_other_orders_are_left_to_mma_sync_and_the_hover_says_why(ta: bool, tb: bool, said: str) -> None:
+    text = gemm_text(64, 64, 64, 128, ta, tb, "float8_e4m3fn")
+    sizes = {"M": 64, "N": 64, "K": 64}
+    assert instructions(lowered_for(text, None, **sizes))[0].startswith("mma.sync m16n8k32")
+    gemm = next(op for op in facts_of(text, **sizes).ops if op.op == "gemm")
+    assert gemm.instruction.startswith("mma.sync") and any(said in note for note in gemm.notes)
+    right = facts_of(gemm_text(64, 64, 64, 128, operand="float8_e4m3fn", tb=True), **sizes)
+    assert not any("no wgmma" in note for op in right.ops for note in op.notes)
 
 
 ATTENTION = """
@@ -302,10 +379,13 @@ def test_a_wrong_stride_gives_a_wrong_result(rng: np.random.Generator) -> None:
     assert np.abs(given["C"] - given["A"].astype(np.float32) @ given["B"].astype(np.float32)).max() > 1
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(
+needs_sm_90 = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs an sm_90 GPU"
 )
+
+
+@pytest.mark.gpu
+@needs_sm_90
 @pytest.mark.parametrize("transposes", [(False, False), (False, True), (True, False), (True, True)])
 def test_on_a_device(transposes: tuple[bool, bool]) -> None:
     @tilelang.jit(pass_configs={DISABLE_WGMMA: False})
@@ -330,3 +410,54 @@ def test_on_a_device(transposes: tuple[bool, bool]) -> None:
     found = matmul(a, b, turned_a=transposes[0], turned_b=transposes[1])
     left, right = (x.float().T if turned else x.float() for x, turned in zip((a, b), transposes, strict=True))
     torch.testing.assert_close(found, left @ right, rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.gpu
+@needs_sm_90
+@pytest.mark.parametrize(
+    ("left", "right", "result", "tolerance"),
+    [
+        ("float8_e4m3fn", "float8_e4m3fn", "float32", 0.1),
+        ("float8_e5m2", "float8_e4m3fn", "float32", 0.1),
+        ("float8_e4m3fn", "float8_e4m3fn", "float16", 0.5),
+        ("int8", "int8", "int32", 0),
+        ("float32", "float32", "float32", 0.2),
+    ],
+)
+@pytest.mark.parametrize("by_registers", [False, True])
+def test_dtypes_on_a_device(left: str, right: str, result: str, tolerance: float, by_registers: bool) -> None:
+    """The tensor cores sum products of 8-bit floats with about 14 bits of mantissa."""
+
+    @tilelang.jit
+    def matmul(A, B):
+        M, N, K = T.const("M, N, K")
+        A: T.Tensor((M, K), left)
+        B: T.Tensor((N, K), right)
+        C = T.empty((M, N), result)
+        with T.Kernel(T.ceildiv(N, 128), T.ceildiv(M, 128), threads=256) as (bx, by):
+            a = T.alloc_shared((128, 64), left)
+            f = T.alloc_fragment((128, 64), left)
+            b = T.alloc_shared((128, 64), right)
+            acc = T.alloc_fragment((128, 128), result)
+            T.clear(acc)
+            for k in T.Pipelined(T.ceildiv(K, 64), num_stages=3):
+                T.copy(A[by * 128, k * 64], a)
+                T.copy(B[bx * 128, k * 64], b)
+                if by_registers:
+                    T.copy(a, f)
+                    T.gemm(f, b, acc, transpose_B=True)
+                else:
+                    T.gemm(a, b, acc, transpose_B=True)
+            T.copy(acc, C[by * 128, bx * 128])
+        return C
+
+    def draw(dtype: str) -> torch.Tensor:
+        if dtype == "int8":
+            return torch.randint(-128, 128, (512, 512), device="cuda", dtype=torch.int8)
+        return torch.randn(512, 512, device="cuda").to(getattr(torch, dtype))
+
+    a, b = draw(left), draw(right)
+    kernel = matmul.compile(a, b)
+    assert "wgmma" in kernel.get_kernel_source()
+    expected = a.double() @ b.double().T
+    assert (kernel(a, b).double() - expected).abs().max().item() <= tolerance

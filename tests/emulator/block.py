@@ -683,15 +683,18 @@ class _Block:
         for first in np.flatnonzero(mask)[:: wgmma.GROUP].tolist():
             mine = slice(first, first + wgmma.GROUP)
             right = [
-                self._matrix(b, mine, op.n, numbers[-6:-3], k, numbers[-3:], 0, op.b_turned, op.operand)
+                self._matrix(b, mine, op.n, numbers[-6:-3], k, numbers[-3:], 0, op.b_turned, op.right)
                 for k in range(op.steps)
             ]
             if op.by_registers:
-                count = op.tiles * op.steps * 8
+                each = op.k // 2  # elements of one step in a thread
+                count = op.tiles * op.steps * each
                 held = self.local[a.source.__chandle__()][
                     old[mine], self._pointed(a)[mine, None] + np.arange(count)
                 ]
-                left = [wgmma.fragment(held[:, 8 * k : 8 * k + 8]) for k in range(op.tiles * op.steps)]
+                left = [
+                    wgmma.fragment(held[:, each * k : each * (k + 1)]) for k in range(op.tiles * op.steps)
+                ]
             else:
                 left = [
                     self._matrix(

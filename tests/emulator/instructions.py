@@ -41,10 +41,10 @@ def mma(name: str, d: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     per_register = 4 // OPERANDS[operand].itemsize
     rows, columns = _a_places(k, per_register)
     left = np.zeros((len(a), 16, k), np.float64)
-    left[:, rows, columns] = _tf32(a, operand)
+    left[:, rows, columns] = seen(a, operand)
     depth, width = _b_places(k, per_register)
     right = np.zeros((len(b), k, 8), np.float64)
-    right[:, depth, width] = _tf32(b, operand)
+    right[:, depth, width] = seen(b, operand)
     product = left @ right
     q = np.arange(4)
     row, column = _GROUP[:, None] + 8 * (q // 2), 2 * _MEMBER[:, None] + q % 2
@@ -93,7 +93,7 @@ def _b_places(k: int, per: int) -> tuple[np.ndarray, np.ndarray]:
     return depth, np.broadcast_to(_GROUP[:, None], depth.shape)
 
 
-def _tf32(x: np.ndarray, operand: str) -> np.ndarray:
+def seen(x: np.ndarray, operand: str) -> np.ndarray:
     """What the tensor core sees of a 32-bit operand: its low 13 bits are ignored."""
     if operand != "tf32":
         return x.astype(np.float64)

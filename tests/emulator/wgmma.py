@@ -12,12 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.emulator.instructions import OPERANDS, RESULTS
+from tests.emulator.instructions import OPERANDS, RESULTS, seen
 
 GROUP = 128  # threads of a warpgroup
 _UNIT = 16
 _WIDTH = {1: 128, 2: 64, 3: 32}  # swizzle mode -> bytes in a row of an atom
-_NAME = re.compile(r"wgmma_(\d+)x64x(\d+)_(\d+)x16_(f16|bf16)_(f32|f16)_(ss|rs)([tn])([tn])(_async)?")
+_TYPE = "f16|bf16|tf32|e4m3|e5m2|s8|u8"
+_NAME = re.compile(
+    rf"wgmma_(\d+)x64x(\d+)_(\d+)x(\d+)_({_TYPE})(?:x({_TYPE}))?_(f32|f16|s32)_(ss|rs)([tn])([tn])(_async)?"
+)
 
 Read = Callable[[np.ndarray], np.ndarray]  # byte addresses [n] -> [n, 16] bytes
 
@@ -29,7 +32,9 @@ class Instruction:
     tiles: int
     n: int
     steps: int
+    k: int  # products of one step
     operand: str
+    right: str  # the type of B
     result: str
     by_registers: bool
     a_turned: bool
@@ -40,17 +45,22 @@ class Instruction:
 def instruction(name: str) -> Instruction:
     match = _NAME.fullmatch(name)
     assert match is not None, name
-    tiles, n, steps = (int(match[k]) for k in (1, 2, 3))
-    operand, result, form, a, b, goes_on = match.groups()[3:]
-    return Instruction(tiles, n, steps, operand, result, form == "rs", a == "t", b == "t", bool(goes_on))
+    tiles, n, steps, k = (int(match[g]) for g in (1, 2, 3, 4))
+    operand, right, result, form, a, b, goes_on = match.groups()[4:]
+    right = right or operand
+    assert k * OPERANDS[operand].itemsize == 32 and OPERANDS[right].itemsize == OPERANDS[operand].itemsize
+    assert n % 8 == 0 and n <= 256 and (result != "s32" or n in (8, 24) or n % 16 == 0), name
+    assert k == 16 or (a == b == "n"), name
+    turned = (a == "t", b == "t")
+    return Instruction(tiles, n, steps, k, operand, right, result, form == "rs", *turned, bool(goes_on))
 
 
 def matrix(
     read: Read, start: int, rows: int, mode: int, leading: int, stride: int, turned: bool, operand: str
 ) -> np.ndarray:
-    """[rows, 16]: rows of M (or N) by 16 of K, through a descriptor at byte `start`."""
+    """[rows, 32 bytes]: rows of M (or N) by those of K, through a descriptor at byte `start`."""
     width, eight, column = _WIDTH[mode], stride * _UNIT, leading * _UNIT
-    per = 8  # elements in 16 bytes
+    per = _UNIT // OPERANDS[operand].itemsize  # elements in 16 bytes
     if turned:
         k, chunk = np.meshgrid(np.arange(16), np.arange(rows // per), indexing="ij")
         in_atom = width // _UNIT
@@ -71,12 +81,13 @@ def _swizzled(address: np.ndarray, width: int) -> np.ndarray:
 
 
 def fragment(registers: np.ndarray) -> np.ndarray:
-    """[64, 16] from the 8 elements of A that each of 128 threads holds."""
-    thread, element = np.meshgrid(np.arange(GROUP), np.arange(8), indexing="ij")
-    lane = thread % 32
-    row = thread // 32 * 16 + lane // 4 + element // 2 % 2 * 8
-    column = lane % 4 * 2 + element % 2 + element // 4 * 8
-    found = np.zeros((64, 16), registers.dtype)
+    """[64, 32 bytes] from the four 32-bit registers of A that each of 128 threads holds."""
+    per = 4 // registers.dtype.itemsize
+    thread, element = np.meshgrid(np.arange(GROUP), np.arange(4 * per), indexing="ij")
+    lane, register = thread % 32, element // per
+    row = thread // 32 * 16 + lane // 4 + register % 2 * 8
+    column = lane % 4 * per + element % per + register // 2 * 4 * per
+    found = np.zeros((64, 8 * per), registers.dtype)
     found[row, column] = registers
     return found
 
@@ -96,7 +107,7 @@ def multiply(op: Instruction, d: np.ndarray, left: list[np.ndarray], right: list
     for t in range(op.tiles):
         total = d[:, t * per_tile : (t + 1) * per_tile].astype(np.float64)
         for k in range(op.steps):
-            product = left[t * op.steps + k].astype(np.float64) @ right[k].astype(np.float64).T
+            product = seen(left[t * op.steps + k], op.operand) @ seen(right[k], op.right).T
             total = total + product[row, column]
         new[:, t * per_tile : (t + 1) * per_tile] = total.astype(RESULTS[op.result])
     return new

@@ -82,11 +82,24 @@ WGMMA_SM = 90
 # it.
 DISABLE_WARP_SPECIALISED = "tl.disable_warp_specialized"
 WARP_SPECIALISED_BY_DEFAULT = False
-# (operand dtype, accumulator dtype) that are emitted as wgmma.mma_async m64nNk16 (PTX ISA 9.7.16.5).
+# (operand dtype, accumulator dtype) that are emitted as wgmma.mma_async (PTX ISA 9.7.16.5). 8-bit operands of
+# one kind mix (`mixed_operands`). float32 is TF32, whose low 13 bits the instruction ignores.
 WGMMA: frozenset[tuple[str, str]] = frozenset(
-    {("float16", "float32"), ("float16", "float16"), ("bfloat16", "float32")}
+    {
+        *((dtype, "float32") for dtype in ("float16", "bfloat16", "float32", *_F8)),
+        *((dtype, "float16") for dtype in ("float16", *_F8)),
+        *((dtype, "int32") for dtype in ("int8", "uint8")),
+    }
 )
-WGMMA_M, WGMMA_K, WGMMA_MOST_N, WGMMA_WARPS = 64, 16, 256, 4
+WGMMA_OPERAND_BITS = {
+    "float16": 16,
+    "bfloat16": 16,
+    "float32": 32,
+    **dict.fromkeys((*_F8, "int8", "uint8"), 8),
+}
+WGMMA_M, WGMMA_MOST_N, WGMMA_WARPS = 64, 256, 4
+WGMMA_K_BYTES = 32  # of K in one instruction, whatever the dtype
+MIXED_OPERANDS = frozenset({frozenset(_F8), frozenset({"int8", "uint8"})})
 
 
 # Operand dtype -> first compute capability whose tensor cores take it (PTX ISA 9.7.15, "mma", Target ISA
@@ -124,7 +137,7 @@ def features(sm: int) -> Features:
         grid=(2**31 - 1, 65535, 65535),
         block=(1024, 1024, 64),
         lacks=PACKED_DTYPES,
-        mixed_operands=frozenset({frozenset(_F8), frozenset({"int8", "uint8"})}),
+        mixed_operands=MIXED_OPERANDS,
     )
 
 

@@ -1,18 +1,26 @@
 """Which T.gemm fits wgmma (sm_90a), and how warps share it: one decision for hovers, rules and lowering.
 
 PTX ISA 9.7.16.5: a warp group of four warps multiplies 64 rows; B lies in shared memory, A there or, K
-innermost, in registers; operands in shared memory are whole swizzle atoms.
+innermost, in registers; operands in shared memory are whole swizzle atoms. Only 16-bit operands may have
+another dimension than K innermost.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilelang.arch.cuda import WGMMA, WGMMA_K, WGMMA_M, WGMMA_MOST_N, WGMMA_WARPS
+from tilelang.arch.cuda import (
+    MIXED_OPERANDS,
+    WGMMA,
+    WGMMA_K_BYTES,
+    WGMMA_M,
+    WGMMA_MOST_N,
+    WGMMA_OPERAND_BITS,
+    WGMMA_WARPS,
+)
 from tilelang.layout.shared import matrix_operand
 from tilelang.layout.warp_partition import WarpPartition, warp_partitions
 
-WGMMA_BITS = 16  # of the operands' elements
 GROUP_THREADS = 32 * WGMMA_WARPS  # of a warp group, which begins at a multiple of them
 _MOST_ACCUMULATORS = 192  # registers of one thread, of 255
 
@@ -38,8 +46,10 @@ class WgmmaOperand:
     @property
     def atom(self) -> int:
         """Elements in a row of its swizzle atoms, 0 where it has none."""
-        layout = matrix_operand(self.shape, WGMMA_BITS)
-        return layout.swizzle_bytes * 8 // WGMMA_BITS if self.swizzled else 0
+        bits = WGMMA_OPERAND_BITS.get(self.dtype, 0)
+        if not bits or not self.swizzled:
+            return 0
+        return matrix_operand(self.shape, bits).swizzle_bytes * 8 // bits
 
     @property
     def is_tiled(self) -> bool:
@@ -65,8 +75,9 @@ def wgmma_partition(
     Square takes the part of a warp nearest to a square.
     """
     m, n, k = shape
-    legal = (a.dtype, accumulator) in WGMMA and a.dtype == b.dtype
-    if not legal or m % WGMMA_M or k % WGMMA_K or threads % GROUP_THREADS:
+    if not _multiplies(a.dtype, b.dtype, accumulator) or hindering_transpose(a.dtype, transposes) is not None:
+        return None
+    if m % WGMMA_M or k % wgmma_k(a.dtype) or threads % GROUP_THREADS:
         return None
     if b.in_registers or not b.is_tiled:
         return None
@@ -78,7 +89,7 @@ def wgmma_partition(
         p
         for p in warp_partitions(m, n, threads // 32, 16, 8)
         if p.m % WGMMA_WARPS == 0
-        and n // p.n <= WGMMA_MOST_N
+        and _is_width(n // p.n, accumulator)
         and (p.n == 1 or n // p.n % step_n == 0)
         and (m // (16 * p.m)) * (n // p.n) // 2 <= _MOST_ACCUMULATORS
     ]
@@ -91,6 +102,29 @@ def wgmma_partition(
     return min(grids, key=lambda p: abs(m / p.m - n / p.n))
 
 
+def wgmma_k(dtype: str) -> int:
+    """Products along K of one instruction."""
+    return WGMMA_K_BYTES * 8 // WGMMA_OPERAND_BITS[dtype]
+
+
+def hindering_transpose(dtype: str, transposes: tuple[bool, bool]) -> str | None:
+    """`A` or `B` where it is stored in an order that the instruction takes of 16-bit operands only."""
+    if WGMMA_OPERAND_BITS.get(dtype) == 16:
+        return None
+    return "A" if transposes[0] else None if transposes[1] else "B"
+
+
+def _multiplies(a: str, b: str, accumulator: str) -> bool:
+    return (a, accumulator) in WGMMA and (a == b or frozenset((a, b)) in MIXED_OPERANDS)
+
+
+def _is_width(n: int, accumulator: str) -> bool:
+    """Whether an instruction has so many columns: multiples of 8; above 32 those of 16 for integers."""
+    if n > WGMMA_MOST_N or n % 8:
+        return False
+    return accumulator != "int32" or n < 32 or n % 16 == 0
+
+
 def wgmma_text(n: int, operand: str, accumulator: str, warps: WarpPartition) -> str:
     """What a hover says: `wgmma m64n128k16 float32.float16, warps 4×1`."""
-    return f"wgmma m64n{n // warps.n}k{WGMMA_K} {accumulator}.{operand}, warps {warps}"
+    return f"wgmma m64n{n // warps.n}k{wgmma_k(operand)} {accumulator}.{operand}, warps {warps}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.arch.cuda import WGMMA_K, WGMMA_M
+from tilelang.arch.cuda import WGMMA_M
 from tilelang.arch.instruction import MatrixInstruction
 from tilelang.arch.tables import choose_instruction, features, first_with, matrix_instructions
 from tilelang.arch.target import Target
@@ -20,7 +20,13 @@ from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, Value, as_int, show
 from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition, warp_partitions
-from tilelang.layout.wgmma_partition import GROUP_THREADS, WgmmaOperand, wgmma_partition
+from tilelang.layout.wgmma_partition import (
+    GROUP_THREADS,
+    WgmmaOperand,
+    hindering_transpose,
+    wgmma_k,
+    wgmma_partition,
+)
 from tilelang.ops.build import attributes, operand_region, option
 from tilelang.ops.operands import declared, dtype_name, regions, scope_name, shape_text, times
 from tilelang.ops.source_edits import (
@@ -104,6 +110,9 @@ def build(record: OpRecord) -> Any:
         asynchronous=bool(record.value("asynchronous", False)),
         span=to_tvm(record.span),
     ).call()
+
+
+_TF32_BY_WGMMA = "TF32: 10 bits of mantissa, the others cut off, accumulated in float32"
 
 
 @dataclass(frozen=True)
@@ -516,8 +525,25 @@ def describe(record: OpRecord, context: CheckContext) -> OpDescription:
     plan = gemm_plan(record, context)
     if plan is None:
         return OpDescription(summary, f"{tile} {operand}")
-    note = (plan.instruction.note,) if plan.instruction.note else ()
-    return OpDescription(summary, f"{tile} {operand}", plan.text, note)
+    notes = [plan.instruction.note, _lost_wgmma(plan, record, context)]
+    return OpDescription(summary, f"{tile} {operand}", plan.text, tuple(filter(None, notes)))
+
+
+def _lost_wgmma(plan: GemmPlan, record: OpRecord, context: CheckContext) -> str:
+    """What keeps a gemm from wgmma, where that is the order in which one operand is stored."""
+    name = hindering_transpose(plan.operand, (plan.transpose_a, plan.transpose_b))
+    if context.wgmma is None or name is None or plan.instruction.name == "wgmma":
+        return ""
+    turned = (plan.transpose_a and name != "A", plan.transpose_b or name == "B")
+    team, b = context.team_of(record), record.region("B")
+    if team is None or team.first % GROUP_THREADS or b is None:
+        return ""
+    shape, right = (plan.m, plan.n, plan.k), dtype_name(b.buffer) or plan.operand
+    stored = WgmmaOperand(plan.operand, "shared", (plan.m, plan.k)), WgmmaOperand(right, "shared", shape[1:])
+    if wgmma_partition(shape, *stored, plan.accumulator, turned, "Square", team.threads) is None:
+        return ""
+    wanted = "[M, K]" if name == "A" else "[N, K] with transpose_B=True"
+    return f"no wgmma: it takes {plan.operand} operands with K innermost only; store {name} as {wanted}"
 
 
 @dataclass(frozen=True)
@@ -563,7 +589,9 @@ def gemm_plan(record: OpRecord, context: CheckContext) -> GemmPlan | None:
         return None
     by_wgmma = None if context.wgmma is None else _wgmma(record, (m, n, k), transposes, context)
     if by_wgmma is not None:
-        instruction = MatrixInstruction("wgmma", WGMMA_M, n // by_wgmma.n, WGMMA_K, operand, (accumulator,))
+        note = _TF32_BY_WGMMA if operand == "float32" else ""
+        size = WGMMA_M, n // by_wgmma.n, wgmma_k(operand)
+        instruction = MatrixInstruction("wgmma", *size, operand, (accumulator,), note)
         return GemmPlan(m, n, k, operand, accumulator, *transposes, instruction, by_wgmma)
     chosen = choose_instruction(context.target, operand, accumulator, k)
     if chosen is None:

@@ -1,9 +1,9 @@
 """Device helpers for wgmma.mma_async, written on demand: their text depends on the sizes of the tile.
 
-A call is `tl.cuda.wgmma_<tiles>x64x<n>_<steps>x16_<operand>_<result>_<form>(template integers, d, a, b)`.
-It multiplies `tiles` times 64 rows by `n` columns on one warpgroup, `steps` times 16 products deep. `form` is
-ss (A and B by descriptors) or rs (A in registers), then t or n for A and for B: whether M (N) instead of K is
-contiguous.
+A call is `tl.cuda.wgmma_<tiles>x64x<n>_<steps>x<k>_<operand>_<result>_<form>(template integers, d, a, b)`.
+It multiplies `tiles` times 64 rows by `n` columns on one warpgroup, `steps` times `k` products deep.
+`operand` is a type, or two as in `e4m3xe5m2`. `form` is ss (A and B by descriptors) or rs (A in registers),
+then t or n for A and for B: whether M (N) instead of K is contiguous, which only 16-bit operands may have.
 
 The template integers are, in units of 16 bytes, for A (ss only) and then for B: the swizzle mode, the leading
 and the stride byte offset of the descriptor, the distance of tiles (A only), of steps of K, of groups of
@@ -16,8 +16,15 @@ import re
 
 from tilelang.targets.emit.intrinsic import Intrinsic
 
-_NAME = re.compile(r"wgmma_(\d+)x64x(\d+)_(\d+)x16_(f16|bf16)_(f32|f16)_(ss|rs)([tn])([tn])(_async)?")
-_REGISTERS = re.compile(r"hold_(\d+)_(f32|f16)")
+# PTX type of an operand -> products along K of one instruction.
+_DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
+_TYPES = "|".join(_DEPTHS)
+_NAME = re.compile(
+    rf"wgmma_(\d+)x64x(\d+)_(\d+)x\d+_({_TYPES})(?:x({_TYPES}))?_(f32|f16|s32)_(ss|rs)([tn])([tn])(_async)?"
+)
+_REGISTERS = re.compile(r"hold_(\d+)_(f32|f16|s32)")
+# PTX type of the result -> constraint, C type, elements in a register.
+_ACCUMULATORS = {"f32": ("f", "float", 1), "f16": ("r", "unsigned", 2), "s32": ("r", "int", 1)}
 A_INTEGERS, B_INTEGERS = 7, 6
 
 _DESCRIPTOR = Intrinsic(
@@ -33,11 +40,20 @@ _DESCRIPTOR = Intrinsic(
 
 
 def wgmma_name(
-    tiles: int, n: int, steps: int, operand: str, result: str, form: str, transposes: tuple[bool, bool]
+    size: tuple[int, int, int],
+    operands: tuple[str, str],
+    result: str,
+    form: str,
+    transposes: tuple[bool, bool],
 ) -> str:
-    """The helper for one multiplication; `transposes`: whether K is not the contiguous dimension."""
+    """The helper for one multiplication of `size` (tiles, n, steps) with operands of these PTX types.
+
+    `transposes`: whether K is not the contiguous dimension.
+    """
+    tiles, n, steps = size
     letters = "".join("t" if t else "n" for t in transposes)
-    return f"wgmma_{tiles}x64x{n}_{steps}x16_{operand}_{result}_{form}{letters}"
+    types = "x".join(dict.fromkeys(operands))
+    return f"wgmma_{tiles}x64x{n}_{steps}x{_DEPTHS[operands[0]]}_{types}_{result}_{form}{letters}"
 
 
 def registers_name(count: int, result: str) -> str:
@@ -56,15 +72,16 @@ def generated(name: str) -> Intrinsic | None:
     if match is None:
         return None
     tiles, n, steps = (int(match[k]) for k in (1, 2, 3))
-    operand, result, form, a_turned, b_turned, goes_on = match.groups()[3:]
+    left, right, result, form, a_turned, b_turned, goes_on = match.groups()[3:]
     turned = (a_turned == "t", b_turned == "t")
-    return _multiply(name, (tiles, n, steps), operand, result, form == "rs", turned, goes_on is None)
+    types = (left, right or left)
+    return _multiply(name, (tiles, n, steps), types, result, form == "rs", turned, goes_on is None)
 
 
 def _hold(name: str, count: int, result: str) -> Intrinsic:
     """No instruction: the compiler takes the registers as written here."""
-    letter, d_type, registers = ("f", "float", count) if result == "f32" else ("r", "unsigned", count // 2)
-    operands = _listed([f'"+{letter}"(z[{k}])' for k in range(registers)])
+    letter, d_type, packed = _ACCUMULATORS[result]
+    operands = _listed([f'"+{letter}"(z[{k}])' for k in range(count // packed)])
     return Intrinsic(
         f"""void {name}(void* d) {{
   {d_type}* z = static_cast<{d_type}*>(d);
@@ -76,7 +93,7 @@ def _hold(name: str, count: int, result: str) -> Intrinsic:
 def _multiply(
     name: str,
     size: tuple[int, int, int],
-    operand: str,
+    types: tuple[str, str],
     result: str,
     by_registers: bool,
     turned: tuple[bool, bool],
@@ -87,8 +104,11 @@ def _multiply(
     """
     a_turned, b_turned = turned
     tiles, n, steps = size
-    per_tile = n // 2 if result == "f32" else n // 4  # 32-bit registers of D in one thread
-    letter, d_type = ("f", "float") if result == "f32" else ("r", "unsigned")
+    letter, d_type, packed = _ACCUMULATORS[result]
+    per_tile = n // (2 * packed)  # 32-bit registers of D in one thread
+    depth = _DEPTHS[types[0]]
+    # Scales of A and B, which are 1 and which integers lack; whether operands are turned, where they may be.
+    scales = "" if result == "s32" else ", 1, 1"
     total = tiles * per_tile
     operands, lines = [f'"+{letter}"(z[{k}])' for k in range(total)], ["wgmma.fence.sync.aligned;"]
     inputs: list[str] = []
@@ -103,17 +123,18 @@ def _multiply(
         for k in range(steps):
             if by_registers:
                 lefts = (given(f'"r"(x[{(t * steps + k) * 4 + r}])') for r in range(4))
-                left, turns = f"{{{', '.join(lefts)}}}", f"{int(b_turned)}"
+                left, turns = f"{{{', '.join(lefts)}}}", f", {int(b_turned)}"
             else:
                 left = given(f'"l"(left + ({t} * ATile + {k} / APer * AOuter + {k} % APer * AStep))')
-                turns = f"{int(a_turned)}, {int(b_turned)}"
+                turns = f", {int(a_turned)}, {int(b_turned)}"
+            # The instruction takes the scale of D as a predicate.
             lines.append(
-                f"wgmma.mma_async.sync.aligned.m64n{n}k16.{result}.{operand}.{operand} "
-                f"{{{results}}}, {left}, {rights[k]}, 1, 1, 1, {turns};"
+                f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{result}.{types[0]}.{types[1]} "
+                f"{{{results}}}, {left}, {rights[k]}, one{scales}{turns if depth == 16 else ''};"
             )
     lines += ["wgmma.commit_group.sync.aligned;", *(["wgmma.wait_group.sync.aligned 0;"] if waits else [])]
-    # The instruction takes the scale of D as a predicate.
-    text = "\n".join(f'               "{line}\\n"' for line in _with_predicate(lines))
+    lines = ["{ .reg .pred one; setp.eq.u32 one, 1, 1;", *lines, "}"]
+    text = "\n".join(f'               "{line}\\n"' for line in lines)
     a_names = [] if by_registers else ["AMode", "ALead", "AStride", "ATile", "AStep", "AOuter", "APer"]
     names = [*a_names, "BMode", "BLead", "BStride", "BStep", "BOuter", "BPer"]
     left = (
@@ -132,11 +153,6 @@ def _multiply(
                : {_listed(inputs)} : "memory");
 }}"""
     return Intrinsic(source, template_args=len(names), requires=("matrix_descriptor",))
-
-
-def _with_predicate(lines: list[str]) -> list[str]:
-    opened = ["{ .reg .pred one; setp.eq.u32 one, 1, 1;"]
-    return [*opened, *(line.replace(", 1, 1, 1, ", ", one, 1, 1, ") for line in lines), "}"]
 
 
 def _listed(parts: list[str], each: int = 8) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm import tirx as X
 
-from tilelang.arch.cuda import WGMMA_K, WGMMA_M, WGMMA_SM, WGMMA_WARPS
+from tilelang.arch.cuda import WGMMA_K_BYTES, WGMMA_M, WGMMA_SM, WGMMA_WARPS
 from tilelang.arch.target import Target
 from tilelang.ir import tile_ops
 from tilelang.ir.teams import Team
@@ -23,8 +23,8 @@ from tilelang.layout.shared import SharedLayout, matrix_operand
 from tilelang.layout.warp_partition import WarpPartition
 from tilelang.layout.wgmma_partition import (
     GROUP_THREADS,
-    WGMMA_BITS,
     WgmmaOperand,
+    wgmma_k,
     wgmma_partition,
     wgmma_text,
 )
@@ -35,7 +35,16 @@ from tilelang.targets.cuda.wgmma import registers_name, wgmma_name
 from tilelang.targets.simt.block import Block
 
 _WARP = 32
-_PTX = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}
+_OPERANDS = {
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "tf32",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+    "int8": "s8",
+    "uint8": "u8",
+}
+_RESULTS = {"float16": "f16", "float32": "f32", "int32": "s32"}
 _MODES = {128: 1, 64: 2, 32: 3}  # bytes of a swizzle atom's row -> field of the descriptor
 _UNIT = 16  # bytes in which descriptors count
 
@@ -71,7 +80,8 @@ class WgmmaRule:
         grid = wgmma_partition(gemm.shape, a, b, result, transposes, gemm.policy, team.threads)
         if grid is None:
             return None
-        layouts = gemm_fragments("wgmma", gemm.shape, transposes, grid, WGMMA_BITS, WGMMA_K)
+        bits, step = bits_of(a.dtype), wgmma_k(a.dtype)
+        layouts = gemm_fragments("wgmma", gemm.shape, transposes, grid, bits, step)
         return WgmmaPlan(grid, layouts)
 
     def _operand(self, region: Any) -> WgmmaOperand:
@@ -118,7 +128,7 @@ def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block) -> Any:
     m, n, k = gemm.shape
     warps, span = plan.warps, gemm.span
     operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
-    tiles, part, steps = m // (16 * warps.m), n // warps.n, k // WGMMA_K
+    tiles, part, steps = m // (16 * warps.m), n // warps.n, k // wgmma_k(operand)
     group = block.simplify(block.thread // GROUP_THREADS % (warps.m // WGMMA_WARPS))
     column = block.simplify(block.thread // (_WARP * warps.m))
     by_registers = gemm.a.source.scope() == FRAGMENT
@@ -139,7 +149,8 @@ def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block) -> Any:
     c = block.registers(gemm.c.source)
     d = X.address_of(X.BufferLoad(c, [X.const(0, "int32")]))
     form = "rs" if by_registers else "ss"
-    name = wgmma_name(tiles, part, steps, _PTX[operand], _PTX[result], form, turned)
+    types = _OPERANDS[operand], _OPERANDS[str(gemm.b.source.dtype)]
+    name = wgmma_name((tiles, part, steps), types, _RESULTS[result], form, turned)
     if gemm.asynchronous:
         name += "_async"
         block.products.append(c)
@@ -163,7 +174,7 @@ def lower_wait(stmt: Any, block: Block) -> Any:
     done = {p.__chandle__(): p for p in block.products if not any(p.same_as(n) for n in newest)}
     parts = [X.Evaluate(wait, stmt.span)]
     for product in done.values():
-        name = registers_name(int(product.shape[0]), _PTX[str(product.dtype)])
+        name = registers_name(int(product.shape[0]), _RESULTS[str(product.dtype)])
         pointer = X.address_of(X.BufferLoad(product, [X.const(0, "int32")]))
         parts.append(X.Evaluate(tile_ops.call(f"tl.cuda.{name}", [pointer], span=stmt.span), stmt.span))
     return seq(parts)
@@ -173,7 +184,7 @@ def _rows(layout: SharedLayout, rows: int, turned: bool) -> int:
     """The distance of two tiles that are `rows` apart along M, in units of the descriptor."""
     if not turned:
         return rows * layout.swizzle_bytes // _UNIT
-    atom = layout.swizzle_bytes * 8 // WGMMA_BITS
+    atom = layout.swizzle_bytes * 8 // layout.bits
     return rows // atom * (layout.shape[-2] * layout.swizzle_bytes) // _UNIT
 
 
@@ -186,8 +197,7 @@ def _walk(layout: SharedLayout, steps: int, turned: bool) -> tuple[int, int, int
     eight, column = 8 * width // _UNIT, rows * width // _UNIT
     if turned:  # a step of K is 16 rows; M (N) goes along the row and on to the next column of atoms
         return column, eight, 2 * eight, 0, steps
-    in_atom = width // (WGMMA_K * WGMMA_BITS // 8)
-    return 1, eight, WGMMA_K * WGMMA_BITS // 8 // _UNIT, column, in_atom
+    return 1, eight, WGMMA_K_BYTES // _UNIT, column, width // WGMMA_K_BYTES
 
 
 def _pointer(region: Any, offset: Any, turned: bool, block: Block) -> Any:
