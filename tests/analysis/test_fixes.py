@@ -86,11 +86,24 @@ def k(A):
             B[i] = a[i] * 0.5
     return B
 """
+WIDE = """
+@tilelang.jit
+def k(A):
+    A: T.Tensor((65536,), T.int32)
+    with T.Kernel(65536, threads=128) as bx:
+        A[(3 + bx * 65536) // 65536] = 1
+"""
 
 
 @pytest.mark.parametrize(
     ("rule", "title", "body", "expected"),
     [
+        (
+            "index-width",
+            "Multiply in 64 bits: `T.int64(bx)`",
+            WIDE,
+            "A[(3 + T.int64(bx) * 65536) // 65536]",
+        ),
         (
             "parallel-reduction-race",
             "Use T.atomic_add",
@@ -159,6 +172,55 @@ def test_fix_cures_its_problem(rule: str, title: str, body: str, expected: str):
     after = fixed(text, fix)
     assert expected in after
     assert _problems(after) == []
+
+
+def test_a_form_feed_ends_no_line():
+    text = source(STORED_BY_ROWS).replace("@tilelang.jit", "\f\n# \x1c \u2028\n@tilelang.jit")
+    (problem,) = _problems(text)
+    (fix,) = problem.fixes
+    assert _problems(fixed(text, fix)) == []
+
+
+@pytest.mark.parametrize(
+    ("imported", "used", "expected"),
+    [
+        ("symbolic", 'symbolic("N")', ("import dynamic\n", 'dynamic("N")')),
+        ("symbolic as size", 'size("N")', ("import dynamic as size\n", 'size("N")')),
+        ("Buffer, symbolic", 'symbolic("N")', ("import Tensor, dynamic\n", 'dynamic("N")')),
+    ],
+)
+def test_an_imported_name_is_renamed_with_its_uses(imported: str, used: str, expected: tuple[str, str]):
+    text = source(
+        f"""
+from tilelang.language import {imported}
+
+N = {used}
+
+
+@tilelang.jit
+def k(A):
+    A: T.Tensor((N,), T.float32)
+    with T.Kernel(1, threads=32):
+        A[0] = 1
+"""
+    )
+    while problems := _problems(text):
+        assert {p.rule for p in problems} == {"deprecated-name"}
+        text = fixed(text, problems[0].fixes[0])
+    assert all(part in text for part in expected)
+
+
+def test_a_name_that_is_taken_is_kept_for_an_import():
+    text = source(
+        """
+from tilelang.language import symbolic
+
+dynamic = 3
+N = symbolic("N")
+"""
+    )
+    (problem,) = _problems(text)
+    assert "import dynamic as symbolic\n" in fixed(text, problem.fixes[0])
 
 
 def one_statement(statement: str) -> str:

@@ -20,6 +20,7 @@ from tilelang.analysis import (
     grid_order,
     guarded_tail,
     implicit_truncation,
+    index_width,
     integer_detour,
     local_parallel_index,
     low_occupancy,
@@ -29,6 +30,7 @@ from tilelang.analysis import (
     missing_pipeline,
     mostly_outside,
     narrow_accumulator,
+    negative_index,
     nested_tile_op,
     never_read,
     not_prefetched,
@@ -58,7 +60,9 @@ from tilelang.analysis.subject import Check, Subject, soften
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.registry import RULES
+from tilelang.diagnostics.rules.compat import MISSING_ON_TARGET
 from tilelang.diagnostics.rules.internal import INTERNAL_ERROR
+from tilelang.diagnostics.rules.python import UNSUPPORTED_LANGUAGE_NAME
 from tilelang.diagnostics.span import Span
 from tilelang.diagnostics.suppress import apply_ignores
 from tilelang.facts.kernel_facts import KernelFacts
@@ -83,6 +87,8 @@ CHECKS: tuple[Check, ...] = (
     missing_dtype.check,
     bounds.check_slices,
     bounds.check_indices,
+    index_width.check,
+    negative_index.check,
     grid_order.check,
     gemm_axes.check,
     partly_used.check,
@@ -147,7 +153,9 @@ def check_source(
     unsure = [(k.span.line, k.span.end_line) for k in module.kernels]
     if module.tree is not None:  # a macro's comments may be meant for kernels of other files
         unsure += [(n.lineno, n.end_lineno or n.lineno) for n in module.tree.body if _is_definition(n)]
+    told = {(p.rule, p.span) for k in kernels for p in k.problems}
     outside = apply_ignores(path, text, module.problems, unsure=unsure)
+    outside = [p for p in outside if (p.rule, p.span) not in told]
     return FileReport(path, tuple(kernels), (*outside, *failed))
 
 
@@ -182,6 +190,10 @@ def check_program(
     found = list(program.problems)
     for check in (verify, *CHECKS):
         found += _guarded(check, subject)
+    lacking = {
+        p.span for p in found if p.rule == MISSING_ON_TARGET.name
+    }  # says more than that we lack it too
+    found = [p for p in found if p.span not in lacking or p.rule != UNSUPPORTED_LANGUAGE_NAME.name]
     return kernel_facts(subject), unique(found)
 
 

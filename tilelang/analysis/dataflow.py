@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tilelang.analysis.contents import histories
-from tilelang.analysis.subject import Subject
+from tilelang.analysis.subject import Subject, is_assumption
 from tilelang.diagnostics.span import Span
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Bind, Do, Evaluate, For, If, Launch, OpRecord, Store, walk
@@ -101,6 +101,8 @@ class _Collector:
                 self._into(node.buffer, self._of([node.value, *node.indices]))
             case Bind():
                 self.flow.sources.setdefault(node.var, set()).update(self._of([node.value]))
+            case Evaluate() if is_assumption(node.value):
+                self.flow.live.update(self._of([node.value]))
             case Evaluate():
                 self._result(self._of([node.value]))
             case For():

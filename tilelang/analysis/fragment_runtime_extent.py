@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilelang.analysis.subject import Subject, soften
 from tilelang.arch.tables import features
-from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.problem import Problem, Related, Severity
 from tilelang.diagnostics.rules.layout import (
     FRAGMENT_RUNTIME_EXTENT,
     FRAGMENT_RUNTIME_LOOP,
@@ -15,8 +15,9 @@ from tilelang.diagnostics.rules.layout import (
 )
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Loop
-from tilelang.ir.values import Buffer, show
+from tilelang.ir.values import Buffer, Value, show
 from tilelang.ops.operands import declared
+from tilelang.ops.source_edits import text_of
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -29,7 +30,13 @@ def check(subject: Subject) -> Iterator[Problem]:
             continue
         for dim, size in enumerate(buffer.shape):
             if subject.context.runtime(size):
-                yield FRAGMENT_RUNTIME_EXTENT.at(buffer.span, dim=dim, buffer=buffer.name, size=show(size))
+                yield FRAGMENT_RUNTIME_EXTENT.at(
+                    buffer.span,
+                    related=why_runtime(subject, size),
+                    dim=dim,
+                    buffer=buffer.name,
+                    size=show(size),
+                )
                 break
     if subject.target.kind != "cpu":
         yield from _loops(subject)
@@ -48,9 +55,33 @@ def _unplaced(subject: Subject, buffer: Buffer) -> Iterator[Problem]:
     for dim, size in enumerate(buffer.shape):
         if subject.context.runtime(size):
             yield SHARED_RUNTIME_EXTENT.at(
-                buffer.span, dim=dim, buffer=buffer.name, size=show(size), target=subject.target.name
+                buffer.span,
+                related=why_runtime(subject, size),
+                dim=dim,
+                buffer=buffer.name,
+                size=show(size),
+                target=subject.target.name,
             )
             return
+
+
+def why_runtime(subject: Subject, size: Value) -> tuple[Related, ...]:
+    """The arguments of each call that a size depends on. What is annotated with Python's own `int` is no such
+    argument: after `from tilelang.language import *` it is the language's.
+    """
+    found = []
+    for parameter in subject.program.params:
+        if parameter.scalar is None or parameter.scalar not in free_vars(size):
+            continue
+        message = f"`{parameter.name}` is an argument of each call, known only then"
+        written = text_of(parameter.span, subject.text).partition(":")[2].strip()
+        if written in ("int", "float", "bool"):
+            message += (
+                f": `{written}` is a dtype of the language here, imported from tilelang.language; annotate "
+                f"with `builtins.{written}` or nothing what is known when the kernel is compiled"
+            )
+        found.append(Related(parameter.span, message))
+    return tuple(found)
 
 
 def _loops(subject: Subject) -> Iterator[Problem]:

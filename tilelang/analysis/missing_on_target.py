@@ -9,7 +9,7 @@ from tvm import ir
 from tvm_ffi import structural_walk
 
 from tilelang.analysis.subject import Subject
-from tilelang.arch.requirements import REQUIREMENTS
+from tilelang.arch.requirements import REQUIREMENTS, requirement_of
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.compat import MISSING_ON_TARGET
 from tilelang.ir.spans import from_tvm
@@ -20,6 +20,10 @@ from tilelang.ops.tma import is_tma
 
 def check(subject: Subject) -> Iterator[Problem]:
     """At each call, however deep it stands in an expression."""
+    for name, span in subject.program.unsupported:
+        requirement = requirement_of(name)
+        if requirement is not None and not requirement.met_by(subject.target):
+            yield MISSING_ON_TARGET.at(span, name=name, target=subject.target, needs=requirement.words())
     for asked in ("import_source", "cluster_dims"):
         name, requirement = REQUIREMENTS[asked]
         if f"tl.{asked}" in subject.program.attrs and not requirement.met_by(subject.target):

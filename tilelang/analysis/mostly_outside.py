@@ -16,7 +16,7 @@ from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.bounds import MOSTLY_OUTSIDE
 from tilelang.ir.prove import free_vars
-from tilelang.ir.values import show
+from tilelang.ir.values import Value, show
 from tilelang.ops.operands import declared
 
 from tvm import ir  # isort: skip
@@ -40,10 +40,19 @@ def _outside(uses: TensorUses, use: TensorUse) -> Iterator[Problem]:
             continue
         for dim in range(len(place.starts)):
             for var, outside, count in uses.steps_outside(place, dim):
-                if count > outside >= count - outside:  # all of them are index-out-of-bounds
+                # All of them are index-out-of-bounds.
+                if count > outside >= count - outside and _comparable(uses, place.buffer.shape[dim], var):
                     other = _inside(uses, use, var)
                     if other is not None:
                         yield soften(_problem(uses, place, dim, var, outside, count, other), place.context)
+
+
+def _comparable(uses: TensorUses, size: Value, var: ir.Var) -> bool:
+    """Whether the sizes that were tried say anything: not where a tensor of any size is walked by a fixed
+    number of steps, which may be the right one for the size that calls give.
+    """
+    symbols = free_vars(size)
+    return not symbols or bool(symbols & free_vars(uses.subject.ranges.get(var, (0, None))[1]))
 
 
 def _inside(uses: TensorUses, use: TensorUse, var: ir.Var) -> TensorUse | None:

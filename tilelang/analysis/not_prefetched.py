@@ -17,7 +17,7 @@ from tilelang.arch.tables import features
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import NOT_PREFETCHED, NOTHING_TO_PREFETCH
 from tilelang.ir.tile_program import Do, For, Jump, Loop, OpRecord, walk
-from tilelang.ir.values import Buffer
+from tilelang.ir.values import Buffer, as_int, show
 from tilelang.ops.operands import declared
 
 _NESTED = "only copies directly in the body of the loop run ahead, not those in a branch or a loop of it"
@@ -57,7 +57,7 @@ def _cause(subject: Subject, load: PipelinedLoad, loops: list[Loop]) -> str | No
         return f"{load.tile.storage.name} is also used through a view, which has one version only"
     match load.hindrance:
         case "part":
-            return f"the copy fills a part of {tile}; only copies of whole tiles run ahead"
+            return _part(subject, load)
         case "written-twice":
             return f"another statement of the iteration writes {tile} too"
         case "source-written":
@@ -72,6 +72,25 @@ def _cause(subject: Subject, load: PipelinedLoad, loops: list[Loop]) -> str | No
     if line is not None:
         return f"it is read at line {line}, outside the loop, where only one version can be meant"
     return None
+
+
+def _part(subject: Subject, load: PipelinedLoad) -> str:
+    """What keeps a copy from filling the tile, or from being known to."""
+    tile, dst = load.tile, load.record.region("dst")
+    access = next((a for a in subject.accesses(load.record) if a.argument == "dst"), None)
+    if dst is None or access is None:
+        return f"the copy fills a part of {tile.name}; only copies of whole tiles run ahead"
+    for size in tile.shape:
+        if subject.context.runtime(size):
+            return f"its size {show(size)} is known only at run time; only tiles of constant size run ahead"
+    for start, extent, size in zip(dst.starts, access.extents, tile.shape, strict=True):
+        fixed = as_int(start) is not None and as_int(extent) is not None
+        if fixed and (as_int(start) != 0 or subject.prover.equal(extent, size) is False):
+            return f"the copy fills a part of {tile.name}; only copies of whole tiles run ahead"
+    return (
+        f"whether {dst.text()} is all of {tile.name} is known only at run time; only copies of whole tiles "
+        "run ahead"
+    )
 
 
 def _loads_inside(node: For) -> list[OpRecord]:

@@ -12,12 +12,14 @@ from tilelang.analysis.wgmma_choice import wgmma_choice
 from tilelang.arch.target import Target
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.ir.prove import Prover, free_vars, positive_symbols
-from tilelang.ir.tile_program import Context, For, Jump, Launch, Loop, OpRecord, TileProgram, walk
+from tilelang.ir.tile_ops import ASSUME
+from tilelang.ir.tile_program import Context, Evaluate, For, Jump, Launch, Loop, OpRecord, TileProgram, walk
 from tilelang.ir.values import Buffer, Unknown, Value, as_int
 from tilelang.ops.registry import TILE_OPS
 from tilelang.ops.tile_op import CheckContext, RegionAccess
 
 from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
 
 T = TypeVar("T")
 PRIVATE_SCOPES = frozenset({"local", "local.var"})
@@ -46,9 +48,21 @@ class Subject:
 
     @cached_property
     def prover(self) -> Prover:
-        """Knows the symbols that are extents and the ranges of loops and blocks."""
+        """Knows the symbols that are extents, the ranges of loops and blocks, and what T.assume says."""
         positive = positive_symbols(b.shape for b in self.program.buffers)
-        return Prover(positive, self.ranges)
+        return Prover(positive, self.ranges, self.assumptions)
+
+    @cached_property
+    def assumptions(self) -> list[ir.Expr]:
+        """Conditions that T.assume promises for all that a block does: about numbers that do not change, in
+        statements that every block comes to.
+        """
+        conditions = [
+            node.value.args[0]
+            for node in (self.launch.body if self.launch is not None else ())
+            if isinstance(node, Evaluate) and is_assumption(node.value)
+        ]
+        return [c for c in conditions if not any(X.is_buffer_var(v) for v in free_vars(c))]
 
     @cached_property
     def ranges(self) -> Mapping[ir.Var, tuple[Value, Value]]:
@@ -139,6 +153,11 @@ class Subject:
 
 
 Check = Callable[[Subject], Iterator[Problem]]
+
+
+def is_assumption(value: Value) -> bool:
+    """Whether a call for its effect is T.assume, which has none."""
+    return isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name == ASSUME
 
 
 def soften(problem: Problem, context: Context) -> Problem:

@@ -10,18 +10,20 @@ from tilelang.arch.target import Target
 
 @dataclass(frozen=True)
 class Requirement:
-    """Targets that have it: some kinds, and on NVIDIA GPUs an architecture from `sm` on."""
+    """Targets that have it: some kinds, and on NVIDIA GPUs an architecture from `sm` on, `before` another."""
 
     kinds: frozenset[str]
     sm: int = 0
+    before: int = 10_000
 
     def met_by(self, target: Target) -> bool:
-        return target.kind in self.kinds and (target.kind != "cuda" or target.sm >= self.sm)
+        return target.kind in self.kinds and (target.kind != "cuda" or self.sm <= target.sm < self.before)
 
     def words(self) -> str:
         """`an NVIDIA GPU from sm_90 on`."""
+        end = f" and before sm_{self.before}" if self.before < 10_000 else ""
         names = {
-            "cuda": "an NVIDIA GPU" + (f" from sm_{self.sm} on" if self.sm else ""),
+            "cuda": "an NVIDIA GPU" + (f" from sm_{self.sm} on{end}" if self.sm else ""),
             "hip": "an AMD GPU",
             "metal": "an Apple GPU",
             "cpu": "the CPU",
@@ -29,8 +31,8 @@ class Requirement:
         return " or ".join(words for kind, words in names.items() if kind in self.kinds)
 
 
-def _kinds(*kinds: str, sm: int = 0) -> Requirement:
-    return Requirement(frozenset(kinds), sm)
+def _kinds(*kinds: str, sm: int = 0, before: int = 10_000) -> Requirement:
+    return Requirement(frozenset(kinds), sm, before)
 
 
 _NVIDIA = _kinds("cuda")
@@ -72,3 +74,38 @@ REQUIREMENTS: Mapping[str, tuple[str, Requirement]] = {
     "source_kernel": ("CUDASourceCodeKernel", _NVIDIA),
     "sync_grid": ("sync_grid", _kinds("cuda", "cpu", sm=60)),
 }
+
+# Names of the language that this compiler does not implement, by how they begin: what they need is known all
+# the same. Instructions as the PTX ISA has them: wgmma (9.7.15) is of sm_90a alone, tcgen05 and tensor memory
+# (9.7.16) of sm_100 to sm_110, clusterlaunchcontrol and the gathers of TMA of sm_100 and later, block-scaled
+# mma of sm_120.
+_WGMMA = _kinds("cuda", sm=90, before=100)
+_TCGEN05 = _kinds("cuda", sm=100, before=120)
+_BLACKWELL = _kinds("cuda", sm=100)
+_BEGINNINGS: tuple[tuple[str, Requirement], ...] = (
+    ("tcgen05_", _TCGEN05),
+    ("ptx_tcgen05_", _TCGEN05),
+    ("alloc_tcgen05_", _TCGEN05),
+    ("initialize_tcgen05_", _TCGEN05),
+    ("alloc_tmem", _TCGEN05),
+    ("deallocate_tmem", _TCGEN05),
+    ("tma_load_2sm", _TCGEN05),
+    ("ptx_wgmma_", _WGMMA),
+    ("alloc_wgmma_", _WGMMA),
+    ("initialize_wgmma_", _WGMMA),
+    ("wgmma_", _WGMMA),
+    ("warpgroup_", _WGMMA),
+    ("clc_", _BLACKWELL),
+    ("tma_gather4", _BLACKWELL),
+    ("tma_scatter4", _BLACKWELL),
+    ("mma_gemm_blockscaled", _kinds("cuda", sm=120)),
+    ("ptx_mma_block_scale", _kinds("cuda", sm=120)),
+    ("ptx_", _NVIDIA),
+    ("tvm_mfma", _kinds("hip")),
+    ("tvm_rdna_", _kinds("hip")),
+)
+
+
+def requirement_of(name: str) -> Requirement | None:
+    """What a name of the language needs that this compiler does not implement; None if that is not known."""
+    return next((needs for start, needs in _BEGINNINGS if name.startswith(start)), None)

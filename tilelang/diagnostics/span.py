@@ -36,3 +36,10 @@ def cell_of(path: str) -> tuple[str, int | None]:
     if sign and file.endswith(".ipynb") and number.isdigit():
         return file, int(number)
     return path, None
+
+
+def text_lines(text: str) -> list[str]:
+    r"""The lines of a Python source as `ast` counts them: \n, \r\n and \r end one, but not \f or \x1c, as for
+    `str.splitlines`.
+    """
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")

@@ -80,11 +80,20 @@ def apply_ignores(
     """
     ignores = find_ignores(path, text, lines)
     problems = list(problems)
-    kept = [p for p in problems if not any(i.covers(p) for i in ignores)]
+    kept = _uncovered(problems, ignores)
     for ignore in ignores:
         if not any(first <= ignore.line <= last for first, last in unsure):
             kept.extend(_unused(ignore, problems, text))
     return kept
+
+
+def not_silenced(path: str, text: str, problems: Sequence[Problem]) -> list[Problem]:
+    """`problems` without the silenced ones; comments that silence nothing are not looked for."""
+    return _uncovered(problems, find_ignores(path, text) if problems else [])
+
+
+def _uncovered(problems: Iterable[Problem], ignores: Sequence[Ignore]) -> list[Problem]:
+    return [p for p in problems if not any(i.covers(p) for i in ignores)]
 
 
 def _tokens(text: str) -> tuple[list[tuple[int, int, str]], set[int]]:

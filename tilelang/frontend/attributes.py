@@ -224,6 +224,8 @@ def unknown_language_name(run: Run, name: str, at: Any, prefix: str) -> Unknown:
     if near is None or is_not_supported(name):
         run.complete = False
         run.report(UNSUPPORTED_LANGUAGE_NAME, at, module=prefix, name=name)
+        if not run.context.maybe:
+            run.unsupported.append((name, at))
         return Unknown(f"{prefix}.{name} is not supported")
     return run.report(
         UNKNOWN_LANGUAGE_NAME,

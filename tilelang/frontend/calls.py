@@ -38,6 +38,7 @@ from tilelang.frontend.records import call_record
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_traced, any_unknown, kept, scalar
 from tilelang.frontend.scope import Scope
+from tilelang.frontend.star_import import hides_builtin, not_pythons
 from tilelang.frontend.targets import taint
 from tilelang.frontend.traced_values import math_needs_value
 from tilelang.ir.tile_program import Access, Evaluate
@@ -78,9 +79,10 @@ def call_known(
         return call_language(run, node, name, function, args, kwargs)
     if isinstance(function, DType):
         value = args[0].value if args else Unknown("a dtype called without a value")
-        return convert_value(
-            run, value, str(function), args[0].span if args else run.span(node), f"T.{function}"
-        )
+        callee = f"T.{function}"
+        if hides_builtin(node.func):
+            callee = f"{not_pythons(ast.unparse(node.func), str(function))}"
+        return convert_value(run, value, str(function), args[0].span if args else run.span(node), callee)
     if isinstance(function, Function):
         return _interpreted(run, node, function, args, kwargs)
     if isinstance(function, BoundMethod):

@@ -9,7 +9,7 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
-from tilelang.diagnostics.problem import Edit, Fix
+from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules.compat import DEPRECATED_NAME, REMOVED_ARGUMENT
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Argument
@@ -65,14 +65,21 @@ _REMOVED_CONFIGS = {
 
 def note_renamed(run: Run, name: str, at: Span, prefix: str) -> None:
     """A problem if `name` of the language, written at `at` behind `prefix.`, has another name now."""
-    renamed = RENAMED.get(name)
-    if renamed is None:
-        return
+    if name in RENAMED:
+        run.note(renamed_problem(name, at, prefix))
+
+
+def renamed_problem(name: str, at: Span, prefix: str, fixes: tuple[Fix, ...] = ()) -> Problem:
+    """What to say about a name of RENAMED. Alone (no `prefix`) it was imported, and only there it can be
+    renamed.
+    """
+    renamed = RENAMED[name]
     dotted = f"{prefix}." if prefix else ""
-    run.report(
-        DEPRECATED_NAME,
+    if prefix:
+        fixes = (Fix(f"Rename to `{dotted}{renamed.name}`", (Edit(at, renamed.name),)),)
+    return DEPRECATED_NAME.at(
         at,
-        fixes=(Fix(f"Rename to `{dotted}{renamed.name}`", (Edit(at, renamed.name),)),) if prefix else (),
+        fixes=fixes,
         tags=("deprecated",),
         what=f"`{dotted}{name}` {renamed.says()}",
         instead=f"use `{dotted}{renamed.name}`",

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from tilelang.frontend.attributes import unknown_language_name
+from tilelang.frontend.deprecated import RENAMED
 from tilelang.frontend.model import NO_VALUE, Flow, ModuleValue
 from tilelang.frontend.names import bind_name
 from tilelang.frontend.run import Run
@@ -35,6 +36,9 @@ def import_from_statement(run: Run, node: ast.ImportFrom) -> Flow | None:
             _star(run, node, module)
             continue
         value = member(run, module, alias.name)
+        renamed = RENAMED.get(alias.name) if name == LANGUAGE_MODULE else None
+        if value is NO_VALUE and renamed is not None:  # which `old_names` reports
+            value = member(run, module, renamed.name)
         if value is NO_VALUE:
             inner = f"{name}.{alias.name}" if name else alias.name
             value = run.environment.module(run, inner, node.level)

@@ -285,6 +285,8 @@ def convert_value(run: Run, value: Any, dtype: str, span: Span, callee: str) -> 
         return value
     if not isinstance(value, ir.Expr | bool | int | float):
         what = f"a number is expected, not a {type(value).__name__}"
+        if isinstance(value, str) and value.lower().lstrip("+-") in ("inf", "infinity"):
+            what += f"; write {'-' if value.startswith('-') else ''}T.infinity('{dtype}')"
         return run.report(BAD_ARGUMENTS, span, callee=callee, what=what)
     return cast(dtype, value)
 

@@ -388,5 +388,6 @@ def _program(
         missing=tuple(missing),
         problems=run.problems,
         attrs=run.attrs,
+        unsupported=tuple(run.unsupported),
         complete=run.complete,
     )

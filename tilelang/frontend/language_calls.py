@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tvm import ir
@@ -29,6 +30,7 @@ from tilelang.frontend.reducers import reducer_call
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import scalar
 from tilelang.frontend.sparse_gemm import sparse_gemm
+from tilelang.frontend.star_import import hides_builtin, not_pythons
 from tilelang.frontend.tensors import const, dynamic, empty, reshape, strided_tensor, tensor, view
 from tilelang.frontend.thread_calls import THREAD_CALLS
 from tilelang.frontend.tile_ops import record_operation
@@ -52,6 +54,19 @@ def call_language(
     run: Run, node: ast.Call, name: str, function: Any, args: list[Argument], kwargs: dict[str, Argument]
 ) -> Any:
     """`T.<name>(...)`."""
+    before = len(run.problems)
+    value = _call(run, node, name, function, args, kwargs)
+    if len(run.problems) > before and hides_builtin(node.func):
+        named = ast.unparse(node.func)
+        run.problems[before:] = [
+            replace(p, message=f"{p.message}; {not_pythons(named, name)}") for p in run.problems[before:]
+        ]
+    return value
+
+
+def _call(
+    run: Run, node: ast.Call, name: str, function: Any, args: list[Argument], kwargs: dict[str, Argument]
+) -> Any:
     entry = LANGUAGE[name]
     span, callee_span = run.span(node), run.span(node.func)
     if entry.kind == "meta":
@@ -70,7 +85,7 @@ def call_language(
         case "tile_op" if entry.op == "gemm_sp":
             return sparse_gemm(run, bound)
         case "tile_op":
-            record_operation(run, entry.op, entry.fixed, bound)
+            record_operation(run, entry.op, entry.fixed, bound, entry.unsupported)
             return None
         case "frame":
             return _frame(entry, bound)

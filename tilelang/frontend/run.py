@@ -127,6 +127,7 @@ class Run:
         self.kernel_span = Span(source.path, 1, 1, 1, 1)
         # What was noticed.
         self.problems: list[Problem] = []
+        self.unsupported: list[tuple[str, Span]] = []
         self._reported: set[tuple[str, str, Span]] = set()
         self.buffers: list[Buffer] = []
         self.uses: dict[tuple[Span, int], Buffer] = {}
@@ -212,15 +213,20 @@ class Run:
         **fields: object,
     ) -> Unknown:
         """Note a problem once per place and return the Unknown that stands for the failed value."""
-        severity = Severity.HINT if self.context.maybe else rule.level
-        problem = rule.at(span, related=related, fixes=fixes, tags=tags, severity=severity, **fields)
-        key = (problem.rule, problem.message, span)
-        if key not in self._reported:
-            self._reported.add(key)
-            self.problems.append(problem)
+        problem = rule.at(span, related=related, fixes=fixes, tags=tags, severity=None, **fields)
+        self.note(problem)
         if rule.level is Severity.ERROR:
             self.complete = False
         return Unknown(problem.message)
+
+    def note(self, problem: Problem) -> None:
+        """Keep a problem, once per place; a hint where the statement may not run."""
+        if self.context.maybe:
+            problem = problem.with_severity(Severity.HINT)
+        key = (problem.rule, problem.message, problem.span)
+        if key not in self._reported:
+            self._reported.add(key)
+            self.problems.append(problem)
 
     def unknown(self, reason: str) -> Unknown:
         """An Unknown that decides the structure of the program, which is incomplete from here on."""

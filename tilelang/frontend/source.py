@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from functools import lru_cache
 
-from tilelang.diagnostics.span import Span
+from tilelang.diagnostics.span import Span, text_lines
 
 Parse = Callable[[str], ast.Module]
 
@@ -25,8 +25,7 @@ class Source:
         self._parse = parse
         text = text.removeprefix("\ufeff")  # a byte order mark is no part of the text
         self.text = text
-        # ast counts \n, \r\n and \r as line ends, but not \f or \x1c as str.splitlines does.
-        self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        self.lines = text_lines(text)
         self._tree: ast.Module | None = None
 
     @property

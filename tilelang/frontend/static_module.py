@@ -14,6 +14,7 @@ from tilelang.diagnostics.syntax import syntax_error_problem
 from tilelang.frontend.discovery import Found, find_kernels
 from tilelang.frontend.kernel_key import CaptureIndex, names_used, statement_text
 from tilelang.frontend.local_names import assigned_names
+from tilelang.frontend.old_names import old_names
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.source import Parse, Source
 from tilelang.frontend.static_environment import StaticEnvironment, run_module
@@ -38,9 +39,9 @@ class KernelSource:
 class StaticModule:
     """The kernels of a text. Nothing of the user's is imported or executed.
 
-    `problems`: what keeps the module from being read (a syntax error, a null byte, nesting beyond
-    reason); then
-    `kernels` is empty. `search_path`: folders besides the file's own in which imported modules are looked
+    `problems`: the error that keeps the module from being read (a syntax error, a null byte, nesting beyond
+    reason); then `kernels` is empty. Else warnings about the text as a whole, such as old names of the
+    language. `search_path`: folders besides the file's own in which imported modules are looked
     for. `parse`: what makes the syntax tree, see `Source`.
     """
 
@@ -63,6 +64,7 @@ class StaticModule:
         except RecursionError:
             self._unreadable("the module is nested too deeply to be read")
             return
+        self.problems += old_names(self.source, self.tree, self.scope)
         self.kernels = self._sources(self.tree, found)
 
     def kernel(self, name: str) -> KernelSource:

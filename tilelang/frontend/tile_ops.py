@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from enum import Enum
 from typing import Any
 
@@ -36,9 +36,11 @@ _WORDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def record_operation(run: Run, op: str, fixed: Mapping[str, Any], call: Bound) -> None:
+def record_operation(
+    run: Run, op: str, fixed: Mapping[str, Any], call: Bound, unsupported: Set[str] = frozenset()
+) -> None:
     """Put the operation into the tree. Operands that are no tiles are problems; unknown ones leave it
-    incomplete.
+    incomplete. Arguments for `unsupported` parameters may be anything.
     """
     operands: dict[str, Operand] = {}
     hints = call.value("annotations")
@@ -46,7 +48,7 @@ def record_operation(run: Run, op: str, fixed: Mapping[str, Any], call: Bound) -
         # Who moves what changes the speed only, and is chosen here.
         if name in ("annotations", "loop_layout") or name in fixed:
             continue
-        value = _operand(run, call, name, argument)
+        value = argument.value if name in unsupported else _operand(run, call, name, argument)
         if isinstance(value, Unknown):
             run.complete = False
         operands["kind" if name == "reduce_type" else name] = Operand(value, argument.span)

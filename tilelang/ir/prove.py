@@ -8,7 +8,7 @@ extent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -26,17 +26,21 @@ class Prover:
     """Proofs under what is known of some variables.
 
     `positive`: symbols that are at least 1. `ranges`: variable -> (min, extent), as loops and launches give
-    them. Making one costs about 10 µs; a question about integers is free, one about symbols costs 5 to 150
-    µs.
+    them. `assumed`: conditions that the author promises. Making one costs about 10 µs; a question about
+    integers is free, one about symbols costs 5 to 150 µs.
     """
 
     def __init__(
         self,
         positive: Iterable[ir.Var] = (),
         ranges: Mapping[ir.Var, tuple[Value, Value]] | None = None,
+        assumed: Iterable[ir.Expr] = (),
     ) -> None:
         self._positive = tuple(positive)
         self._ranges = dict(ranges or {})
+        self._assumed = tuple(assumed)
+        self._scopes: list[Any] = []  # of the assumptions, which hold as long as this lives
+        self._multiples = dict(m for c in self._assumed for m in _multiples(c))
         self._made: sym.Analyzer | None = None
 
     @property
@@ -46,10 +50,28 @@ class Prover:
             at_least_one = sym.ConstIntBound(1, sym.ConstIntBound.POS_INF)
             for var in self._positive:
                 made.update(var, at_least_one)
+                for count in free_vars(self._multiples.get(var)):
+                    made.update(count, at_least_one)
             for var, (low, extent) in self._ranges.items():
                 if not isinstance(low, Unknown) and not isinstance(extent, Unknown):
-                    made.bind(var, ir.Range.from_min_extent(low, extent))
+                    ends = [self._in_multiples(v) for v in (low, extent)]
+                    if self._multiples:
+                        ends = [made.simplify(v) if isinstance(v, ir.Expr) else v for v in ends]
+                    made.bind(var, ir.Range.from_min_extent(*ends))
+            for condition in self._assumed:
+                scope = made.constraint_scope(self._in_multiples(condition))
+                scope.__enter__()
+                self._scopes.append(scope)
         return self._made
+
+    def _in_multiples(self, value: Any) -> Any:
+        """The value with M written as 64 * (M / 64) where M is promised to be a multiple of 64: the analyzer
+        knows what a tile of 64 rows does to that, and not what it does to a remainder that is 0.
+        """
+        return substitute(value, self._multiples) if self._multiples else value
+
+    def _comparable(self, a: Value, b: Value) -> tuple[Any, Any]:
+        return _same_dtype(self._in_multiples(a), self._in_multiples(b))
 
     def equal(self, a: Value, b: Value) -> bool | None:
         """True or False if proven for all values of the symbols, else None."""
@@ -60,7 +82,7 @@ class Prover:
             return None
         if a is b or (isinstance(a, ir.Expr) and isinstance(b, ir.Expr) and a.same_as(b)):
             return True
-        x, y = _same_dtype(a, b)
+        x, y = self._comparable(a, b)
         if self._analyzer.can_prove_equal(x, y):
             return True
         if self._analyzer.can_prove(X.NE(x, y)):
@@ -83,7 +105,7 @@ class Prover:
             return left < right
         if isinstance(a, Unknown) or isinstance(b, Unknown):
             return None
-        x, y = _same_dtype(a, b)
+        x, y = self._comparable(a, b)
         if self._analyzer.can_prove(X.LT(x, y)):
             return True
         return False if self._analyzer.can_prove(X.GE(x, y)) else None
@@ -95,7 +117,7 @@ class Prover:
             return left <= right
         if isinstance(a, Unknown) or isinstance(b, Unknown):
             return False
-        x, y = _same_dtype(a, b)
+        x, y = self._comparable(a, b)
         return bool(self._analyzer.can_prove(X.LE(x, y)))
 
     def at_least(self, a: Value, b: Value) -> bool | None:
@@ -152,7 +174,7 @@ class Prover:
             return number, number
         if not isinstance(value, ir.Expr):
             return None, None
-        bound: Any = self._analyzer.const_int_bound(value)
+        bound: Any = self._analyzer.const_int_bound(self._in_multiples(value))
         low, high = int(bound.min_value), int(bound.max_value)
         # TVM clamps an int32 expression to its dtype; such a bound says nothing.
         limit = 2**31 - 1
@@ -175,6 +197,20 @@ def positive_symbols(shapes: Iterable[Iterable[Value]]) -> list[ir.Var]:
             if isinstance(dim, ir.Var):
                 found[dim] = None
     return list(found)
+
+
+def _multiples(condition: ir.Expr) -> Iterator[tuple[ir.Var, ir.Expr]]:
+    """(M, 64 * m) for each part `M % 64 == 0` of a condition, with a new variable m."""
+    if isinstance(condition, X.And):
+        yield from _multiples(condition.a)
+        yield from _multiples(condition.b)
+    elif isinstance(condition, X.EQ) and as_int(condition.b) == 0:
+        rest = condition.a
+        if isinstance(rest, X.FloorMod | X.Mod) and isinstance(rest.a, ir.Var):
+            divisor = as_int(rest.b)
+            if divisor is not None and divisor > 1:
+                count = X.Var(f"{rest.a.name}_over_{divisor}", str(rest.a.ty))
+                yield rest.a, X.const(divisor, str(rest.a.ty)) * count
 
 
 _MAX_CORNERS = 4

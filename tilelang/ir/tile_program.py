@@ -234,6 +234,7 @@ class TileProgram:
     missing: tuple[str, ...] = ()
     problems: list[Problem] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)  # block swizzle, pass configs, ...
+    unsupported: tuple[tuple[str, Span], ...] = ()  # names of the language that we lack, surely reached
     complete: bool = True  # False if something structural was Unknown: no function can be built
 
     def ops(self) -> Iterator[OpRecord]:

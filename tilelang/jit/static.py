@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 
 from tilelang.arch.target import parse_target
-from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.layout import TILE_WITHOUT_SIZE
 from tilelang.facts.reports import GeneratedSource
@@ -41,8 +40,7 @@ def generate_from_module(
     """`generate_source` for a file that is read already."""
     chosen = parse_target(target)
     path, text = module.path, module.text
-    if module.problems:
-        raise KernelError(module.problems)
+    raise_errors(module.problems, text)
     try:
         source = module.kernel(kernel)
     except KeyError:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 
 from tilelang.diagnostics.problem import Edit
-from tilelang.diagnostics.span import Span
+from tilelang.diagnostics.span import Span, text_lines
 from tilelang.ir.tile_program import OpRecord
 
 
@@ -34,7 +34,7 @@ def end_of(span: Span) -> Span:
 
 def text_of(span: Span, source: str) -> str:
     """The text of a span on one line; empty if it covers several or the source is not at hand."""
-    lines = source.splitlines()
+    lines = text_lines(source)
     if span.line != span.end_line or not 0 < span.line <= len(lines):
         return ""
     return lines[span.line - 1][span.column - 1 : span.end_column - 1]
@@ -86,6 +86,22 @@ def argument_of(call: Span, source: str, position: int, name: str) -> ast.expr |
     return next((k.value for k in node.keywords if k.arg == name), None)
 
 
+def factor_edit(span: Span, source: str, names: list[str], function: str) -> Edit | None:
+    """Write `function(x)` for the first of `names` that is a factor in the expression at a span; None if none
+    is.
+    """
+    try:
+        tree = ast.parse(f"({span_text(span, source)})", mode="eval")
+    except (SyntaxError, ValueError):
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            for side in (node.left, node.right):
+                if isinstance(side, ast.Name) and side.id in names:
+                    return Edit(_span_in(span, source, side), f"{function}({side.id})")
+    return None
+
+
 def last_argument(call: Span, source: str) -> Span | None:
     """The empty span behind the last argument of the call at a span; None if it has none."""
     node = _call_at(call, source)
@@ -124,7 +140,7 @@ def _span_in(outer: Span, source: str, node: ast.expr) -> Span:
 
 def span_text(span: Span, source: str) -> str:
     """The text of a span, over several lines too; empty if the source is not at hand."""
-    lines = source.splitlines()
+    lines = text_lines(source)
     if not 0 < span.line <= span.end_line <= len(lines):
         return ""
     inside = lines[span.line - 1 : span.end_line]
@@ -135,7 +151,7 @@ def span_text(span: Span, source: str) -> str:
 
 def rename_callee(call: Span, source: str, new_name: str) -> Edit | None:
     """Replace the last part of the name that a call begins with: `T.alloc_shared(` -> `T.alloc_fragment(`."""
-    lines = source.splitlines()
+    lines = text_lines(source)
     if not 0 < call.line <= len(lines):
         return None
     rest = lines[call.line - 1][call.column - 1 :]

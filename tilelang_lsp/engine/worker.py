@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Severity
+from tilelang.diagnostics.suppress import not_silenced
 from tilelang_lsp.engine.compiler import Compiler, Kernel, Module, TileLangCompiler
 from tilelang_lsp.engine.memo import Memo, MemoReport, memo_key
 from tilelang_lsp.engine.messages import (
@@ -120,7 +121,7 @@ class Worker:
             self._send({"event": "step", "id": request_id, "kernel": kernel.qualified_name, "memo_key": key})
             answers.append(self._check_one(module, kernel, request.target, key, choice))
             yield
-        problems = tuple(module.problems)
+        problems = tuple(not_silenced(request.path, request.text, module.problems))
         broken = not answers and any(p.severity is Severity.ERROR for p in problems)
         answer = CheckAnswer(tuple(answers), problems, broken)
         self._send({"event": "answer", "id": request_id, "result": answer.to_json()})

@@ -38,6 +38,23 @@ INDEX_NEVER_IN_BOUNDS = replace(
     message="index {index} of {buffer} is never inside dimension {dim}, which has {size} elements",
 )
 
+INDEX_WIDTH = Rule(
+    "index-width",
+    "bounds",
+    Severity.WARNING,
+    "32-bit arithmetic on block and loop numbers that passes 2^31 wraps around.",
+    "{value} reaches {reached} ({where}), and a 32-bit integer ends at 2147483647: compute it in 64 bits, "
+    "with {prefix}int64({var})",
+)
+NEGATIVE_INDEX = Rule(
+    "negative-index",
+    "bounds",
+    Severity.HINT,
+    "An index from memory that is tested for negative values elsewhere, and used without the test here.",
+    "index {index} of {buffer} may be negative: line {line} tests {source} for it, and nothing guards "
+    "{scope} memory here",
+)
+
 GUARDED_TAIL = Rule(
     "guarded-tail",
     "bounds",

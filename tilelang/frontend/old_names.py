@@ -1,0 +1,100 @@
+"""Old names of the language anywhere in a module: at its top level, in imports, in annotations, in functions
+that no kernel calls. What kernels reach, the interpreter reports too, in the same words.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Set
+
+from tilelang.diagnostics.problem import Edit, Fix, Problem
+from tilelang.diagnostics.span import Span
+from tilelang.frontend.deprecated import RENAMED, renamed_problem
+from tilelang.frontend.imports import LANGUAGE_MODULE
+from tilelang.frontend.scope import Scope
+from tilelang.frontend.source import Source
+
+_WRITTEN = re.compile(rf"\b({'|'.join(RENAMED)})\b")
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+def old_names(source: Source, tree: ast.Module, scope: Scope) -> list[Problem]:
+    """Problems for names behind `T.` and for imported ones. Names that are bound anew anywhere in the module,
+    say as a parameter, are left alone.
+    """
+    written = [m.start() for m in _WRITTEN.finditer(source.text)]
+    if not written:
+        return []
+    statements = list(_statements_at(source, tree, written))
+    imports = [n for s in tree.body for n in ast.walk(s) if isinstance(n, ast.ImportFrom)]
+    rebound = _rebound(tree)
+    modules = {n for n, v in scope.names.items() if getattr(v, "__name__", None) == LANGUAGE_MODULE}
+    found: list[Problem] = []
+    for statement in statements:
+        for node in ast.walk(statement):
+            if not isinstance(node, ast.Attribute) or node.attr not in RENAMED:
+                continue
+            if _is_language(node.value, modules - rebound):
+                at = _last_part(source.span(node), node.attr)
+                found.append(renamed_problem(node.attr, at, ast.unparse(node.value)))
+    for node in imports:
+        if node.module == LANGUAGE_MODULE and not node.level:
+            found += _imported(source, tree, node, rebound)
+    return found
+
+
+def _statements_at(source: Source, tree: ast.Module, offsets: list[int]) -> Iterator[ast.stmt]:
+    """The statements of the top level with a name at one of the offsets, each once."""
+    starts = [0, *(m.end() for m in _LINE_END.finditer(source.text))]
+    lines = {bisect_right(starts, offset) for offset in offsets}
+    for statement in tree.body:
+        decorators = getattr(statement, "decorator_list", [])
+        first = min([statement.lineno, *(d.lineno for d in decorators)])
+        if any(first <= line <= (statement.end_lineno or first) for line in lines):
+            yield statement
+
+
+def _is_language(node: ast.expr, modules: Set[str]) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id in modules
+    return isinstance(node, ast.Attribute) and ast.unparse(node) == LANGUAGE_MODULE
+
+
+def _last_part(span: Span, name: str) -> Span:
+    return Span(span.path, span.end_line, span.end_column - len(name), span.end_line, span.end_column)
+
+
+def _rebound(tree: ast.Module) -> set[str]:
+    """Names that something other than an import binds."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+    return found
+
+
+def _imported(source: Source, tree: ast.Module, node: ast.ImportFrom, rebound: Set[str]) -> Iterator[Problem]:
+    """`from tilelang.language import symbolic`: renamed with all its uses, unless it has a name of its own or
+    is bound anew.
+    """
+    for alias in node.names:
+        renamed = RENAMED.get(alias.name)
+        if renamed is None:
+            continue
+        whole = source.span(alias)
+        at = Span(whole.path, whole.line, whole.column, whole.line, whole.column + len(alias.name))
+        edits = [Edit(at, renamed.name)]
+        uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == alias.name]
+        if alias.asname is None and uses and {alias.name, renamed.name} & rebound:
+            edits = [Edit(at, f"{renamed.name} as {alias.name}")]
+        elif alias.asname is None:
+            edits += [Edit(source.span(use), renamed.name) for use in uses]
+        fix = Fix(f"Rename to `{renamed.name}`", tuple(edits))
+        yield renamed_problem(alias.name, at, "", (fix,))
