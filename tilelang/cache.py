@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilelang.jit.cache import cache_dir, disable_cache, enable_cache, is_cache_enabled
+from tilelang.jit.cache import cache_dir, disable_cache, enable_cache, forget_loaded, is_cache_enabled
 from tilelang.jit.decorator import compile
 from tilelang.jit.kernel import JITKernel
 
@@ -31,7 +31,8 @@ def cached(
 
 
 def clear_cache() -> None:
-    """Delete the compiled kernels on disk. Kernels that are loaded stay usable."""
+    """Forget the compiled kernels of this process and on disk. Kernels that somebody holds stay usable."""
+    forget_loaded()
     folder = cache_dir()
     for artifact in folder.glob("*/meta.json"):
         shutil.rmtree(artifact.parent, ignore_errors=True)

@@ -37,10 +37,27 @@ class Definition:
     function: Function
     program: TileProgram
 
+    @property
+    def kind(self) -> type:
+        """The class of `tile_function`."""
+        return X.PrimFunc
+
     @cached_property
     def tile_function(self) -> X.PrimFunc:
         """The kernel before any lowering. Raises KernelError with every problem."""
         return prim_func_of(self.program, default_target())
+
+    @cached_property
+    def buffer_map(self) -> dict[X.Var, X.Var]:
+        """The parameters that are tensors; each is its buffer: it has a shape and a dtype."""
+        return {p: p for p in self.tile_function.params if X.is_buffer_var(p)}
+
+    def text(self) -> str | None:
+        """The kernel as tvm prints it; None for one with mistakes, or that needs values to be known."""
+        try:
+            return str(self.tile_function.script())
+        except ValueError:  # a KernelError is one
+            return None
 
 
 def define(kernel: PrimFunc) -> None:

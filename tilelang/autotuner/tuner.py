@@ -13,7 +13,6 @@ from tilelang.autotuner import results
 from tilelang.autotuner.configurations import Configuration, Configurations, expand
 from tilelang.autotuner.inputs import get_autotune_inputs
 from tilelang.autotuner.trial import Bench, Profiling
-from tilelang.jit.decorator import check_backend
 from tilelang.jit.functions import JITFunction, compile_kernel
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions
@@ -73,9 +72,13 @@ class AutoTuner:
         pass_configs: Mapping[Any, Any] | None = None,
     ) -> AutoTuner:
         """How the kernels are compiled; arguments as in `tilelang.compile`."""
-        check_backend(execution_backend)
         self._options = CompileOptions.read(
-            target=target, out_idx=out_idx, pass_configs=pass_configs, verbose=verbose
+            target=target,
+            out_idx=out_idx,
+            pass_configs=pass_configs,
+            verbose=verbose,
+            execution_backend=execution_backend,
+            target_host=target_host,
         )
         return self
 

@@ -19,6 +19,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import tvm_ffi
 from tvm import ir
@@ -40,6 +41,26 @@ class CacheSwitch:
 
 
 _SWITCH = CacheSwitch()  # of the process, as the two functions that turn it
+
+
+# The kernels of this process that somebody still holds, by key, backend and place: equal ones are one object.
+_LOADED: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+
+
+def loaded(place: Any) -> Any:
+    """The kernel that this process has of a tile function; None if it has none, or `place` is None."""
+    return None if place is None else _LOADED.get(place)
+
+
+def keep_loaded(place: Any, kernel: Any) -> None:
+    """Remember a kernel for as long as somebody holds it; nothing where `place` is None."""
+    if place is not None:
+        _LOADED[place] = kernel
+
+
+def forget_loaded() -> None:
+    """Kernels of this process are made anew; those that somebody holds stay usable."""
+    _LOADED.clear()
 
 
 def enable_cache() -> None:

@@ -38,11 +38,14 @@ _log = logging.getLogger(__name__)
 _SOURCE_ONLY = frozenset({"hip", "metal"})
 
 
-def compile_program(program: TileProgram, options: CompileOptions) -> JITKernel:
-    """Check and compile a tile program. Raises KernelError once, with every problem found."""
+def compile_program(program: TileProgram, options: CompileOptions, factory: str | None = None) -> JITKernel:
+    """Check and compile a tile program. Raises KernelError once, with every problem found.
+
+    factory: the function that made it, if another one did.
+    """
     options = options.resolved()
     assert options.target is not None
-    return compile_func(prim_func_of(program, options.target), options)
+    return compile_func(prim_func_of(program, options.target), options, factory)
 
 
 def prim_func_of(program: TileProgram, target: Target, text: str | None = None) -> X.PrimFunc:
@@ -98,8 +101,8 @@ def _read_lines(path: str) -> list[str] | None:
     return [line.rstrip("\n") for line in linecache.getlines(path)] or None
 
 
-def compile_func(func: X.PrimFunc, options: CompileOptions) -> JITKernel:
-    """Compile a tile function, or take its artifact from the disk cache."""
+def compile_func(func: X.PrimFunc, options: CompileOptions, factory: str | None = None) -> JITKernel:
+    """Compile a tile function, or take its kernel from this process or its artifact from the disk cache."""
     options = options.resolved()
     assert options.target is not None
     func = with_outputs(func, options.out_idx)
@@ -108,6 +111,10 @@ def compile_func(func: X.PrimFunc, options: CompileOptions) -> JITKernel:
     line = cache.first_line(func)
     keeps = cache.is_cache_enabled() and not has_postprocess(options.target)
     key = cache.cache_key(func, options, cache.toolchain_name(options.target)) if keeps else None
+    place = (key, options.backend, str(func.span)) if key else None
+    known = cache.loaded(place)
+    if known is not None and not options.debug_root_path:
+        return known
     artifact = cache.find(key, line) if key else None
     if artifact is None:
         if options.verbose:
@@ -116,8 +123,10 @@ def compile_func(func: X.PrimFunc, options: CompileOptions) -> JITKernel:
         if key:
             cache.keep(key, artifact, line)
     if options.debug_root_path:
-        _write_debug(artifact, options.debug_root_path)
-    return JITKernel(artifact, func)
+        _write_debug(artifact, func, options.debug_root_path, factory or artifact.name)
+    kernel = JITKernel(artifact, func, options)
+    cache.keep_loaded(place, kernel)
+    return kernel
 
 
 def with_outputs(func: X.PrimFunc, out_idx: tuple[int, ...] | None) -> X.PrimFunc:
@@ -159,8 +168,10 @@ def _flags(options: CompileOptions) -> tuple[str, ...]:
     return (*options.compile_flags, *(more.split() if isinstance(more, str) else more))
 
 
-def _write_debug(artifact: Artifact, root: str) -> None:
-    """Leave the generated source where the author asked for it."""
+def _write_debug(artifact: Artifact, func: X.PrimFunc, root: str, name: str) -> None:
+    """Leave the generated source, and the tile function that it comes from, where the author asked for it."""
     folder = Path(os.path.expanduser(root))
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{artifact.name}.{artifact.target.replace(':', '_')}.txt").write_text(artifact.source)
+    source = folder / f"tilelang_jit_kernel_{name}.{artifact.extension}"
+    source.write_text(artifact.source, encoding="utf-8")
+    (folder / f"tilelang_jit_program_{name}.py").write_text(func.script(), encoding="utf-8")

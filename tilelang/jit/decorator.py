@@ -14,10 +14,6 @@ from tilelang.language.values import Tile
 
 _log = logging.getLogger(__name__)
 
-# All backends of the language map to the one runtime there is.
-_BACKENDS = frozenset({"auto", "tvm_ffi", "nvrtc", "cython", "torch"})
-
-
 P = ParamSpec("P")
 Outputs = Tile | tuple[Tile, ...] | None  # what the body of an eager kernel returns; a call returns tensors
 PrimFunction = Callable[..., Any]  # what a factory of lazy kernels returns; a call returns the kernel
@@ -70,7 +66,6 @@ def jit(
     debug_root_path: a folder that receives the generated sources. target_host and execution_backend are
     accepted and change nothing: no host code is generated.
     """
-    check_backend(execution_backend)
     options = CompileOptions.read(
         target=target,
         out_idx=out_idx,
@@ -78,6 +73,8 @@ def jit(
         compile_flags=compile_flags,
         verbose=verbose,
         debug_root_path=debug_root_path,
+        execution_backend=execution_backend,
+        target_host=target_host,
     )
     if func is None:
         return lambda function: JITFunction(function, options)
@@ -98,13 +95,14 @@ def compile(
 
     Raises KernelError with every problem of the kernel, the toolchain's error where nothing can compile it.
     """
-    check_backend(execution_backend)
     options = CompileOptions.read(
         target=target,
         out_idx=out_idx,
         pass_configs=pass_configs,
         compile_flags=compile_flags,
         verbose=verbose,
+        execution_backend=execution_backend,
+        target_host=target_host,
     )
     return compile_kernel(func, options)
 
@@ -147,8 +145,3 @@ def par_compile(
     with ThreadPoolExecutor(num_workers) as pool:
         return list(pool.map(one, funcs))
 
-
-def check_backend(name: str | None) -> None:
-    """Raise ValueError for a backend that is not one of the language's."""
-    if name is not None and name not in _BACKENDS:
-        raise ValueError(f"unknown execution_backend {name!r}: write one of {', '.join(sorted(_BACKENDS))}")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from tvm import IRModule
 from tvm import tirx as X
 
 from tilelang.diagnostics.problem import Severity
@@ -37,6 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_TUNED = "__tune_params"
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -77,9 +79,44 @@ class JITFunction(Generic[P, R]):
         return dict(self.options.pass_configs)
 
     @property
-    def target(self) -> str:
-        """The target it is compiled for: `auto` for one that is chosen at each call."""
-        return "auto" if self.options.target is None else self.options.target.name
+    def target(self) -> Any:
+        """The target as it was asked for; None for one that is chosen at each call."""
+        return self.options.named_target
+
+    @property
+    def target_host(self) -> Any:
+        """The host's target as it was asked for; no host code is generated."""
+        return self.options.target_host
+
+    @property
+    def execution_backend(self) -> str | None:
+        """The backend as it was asked for; every name means the one runtime there is."""
+        return self.options.execution_backend
+
+    @property
+    def compile_flags(self) -> list[str] | None:
+        """Flags for the device compiler; None if it was not said."""
+        return list(self.options.compile_flags) or None
+
+    @property
+    def verbose(self) -> bool:
+        """Whether compilations are logged."""
+        return self.options.verbose
+
+    @property
+    def debug_root_path(self) -> str | None:
+        """The folder that receives generated sources."""
+        return self.options.debug_root_path
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The undecorated function, as `function`."""
+        return self.function
+
+    @property
+    def func_source(self) -> str:
+        """The text of the function. Raises OSError where it cannot be had."""
+        return inspect.getsource(self.function)
 
     def is_lazy_mode(self) -> bool:
         """Whether it is a factory of kernels, not a kernel."""
@@ -90,18 +127,21 @@ class JITFunction(Generic[P, R]):
 
         Raises KernelError with every problem found.
         """
-        result: Any = self._how(args, kwargs).call(args, kwargs)
+        given: dict[str, Any] = _with_tuned(kwargs)
+        result: Any = self._how(args, given).call(args, given)
         return result
 
     def compile(self, *args: Any, **kwargs: Any) -> JITKernel:
         """The kernel without running it: sizes (`M=1024`) and parameters by name, tensors where sizes come
         from them.
         """
-        return self._how(args, kwargs).compile(args, kwargs)
+        given = _with_tuned(kwargs)
+        return self._how(args, given).compile(args, given)
 
     def get_tir(self, *args: Any, **kwargs: Any) -> X.PrimFunc:
         """The tile function for these values, before any lowering."""
-        return self._how(args, kwargs).tile_function(args, kwargs)
+        given = _with_tuned(kwargs)
+        return self._how(args, given).tile_function(args, given)
 
     def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:
         """The generated source of the kernel for these values."""
@@ -198,7 +238,7 @@ class _Lazy:
         made = self._function(*args, **kwargs)
         target = self._options.resolved().target
         assert target is not None
-        return made if isinstance(made, X.PrimFunc) else prim_func_of(_traced(made, self._options), target)
+        return prim_func_of(_traced(made, self._options), target) if _is_kernel(made) else made
 
 
 class _Eager:
@@ -365,16 +405,43 @@ class _Header:
         return {k: v for k, v in values.items() if k not in self.runtime}
 
 
+def _with_tuned(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The keywords of a call, those of `__tune_params` (what a search chose, which wins) among them."""
+    if _TUNED not in kwargs:
+        return kwargs
+    return {k: v for k, v in kwargs.items() if k != _TUNED} | dict(kwargs[_TUNED] or {})
+
+
 def compile_kernel(
     made: Any, options: CompileOptions, factory: Callable[..., Any] | None = None
 ) -> JITKernel:
     """The kernel of a `@T.prim_func` (or of a tile function). Raises TypeError for anything else."""
-    if isinstance(made, X.PrimFunc):
-        return compile_func(made, options)
-    if not isinstance(made, PrimFunc):
+    if isinstance(made, IRModule):
+        made = _only_function(made)
+    if not _is_kernel(made):
+        if isinstance(made, X.PrimFunc):
+            return compile_func(made, options, None if factory is None else factory.__name__)
         what = f"{factory.__name__} returned" if factory is not None else "tilelang.compile takes"
         raise TypeError(f"{what} {type(made).__name__}; expected a function under @T.prim_func")
-    return compile_program(_traced(made, options), options)
+    return compile_program(_traced(made, options), options, None if factory is None else factory.__name__)
+
+
+def _is_kernel(made: Any) -> bool:
+    """Whether it comes from `@T.prim_func`, not from tvm: once it has been read, such a kernel is also an
+    instance of tvm's class.
+    """
+    return issubclass(type(made), PrimFunc)
+
+
+def _only_function(module: IRModule) -> X.PrimFunc:
+    """The tile function of a module. Raises ValueError for one with several, or with none."""
+    functions = [f for f in module.functions.values() if isinstance(f, X.PrimFunc)]
+    if len(functions) != 1:
+        raise ValueError(
+            f"a module with one tile function is compiled, this one has {len(functions)}: "
+            "compile them one by one"
+        )
+    return functions[0]
 
 
 def _traced(made: PrimFunc, options: CompileOptions) -> TileProgram:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tilelang.jit.kernel_param import KernelParam, kernel_params
+from tilelang.jit.options import CompileOptions
 from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.launch import LoadedKernel
 from tilelang.targets.cuda.inspect_binary import ResourceUsage, ptx, resource_usage, sass
@@ -27,16 +29,19 @@ class JITKernel:
     latency, config, ref_latency: set by autotuning.
     """
 
-    def __init__(self, artifact: Artifact, prim_func: Any = None) -> None:
+    def __init__(
+        self, artifact: Artifact, prim_func: Any = None, options: CompileOptions | None = None
+    ) -> None:
         self.artifact = artifact
         self.prim_func = prim_func
+        self.options = options or CompileOptions.read(target=artifact.target)
         self.latency: float | None = None
         self.ref_latency: float | None = None
         self.config: dict[str, Any] | None = None
         self._loaded = LoadedKernel(artifact)
 
     def __call__(self, *args: Any) -> Any:
-        """Launch on torch tensors (numpy arrays on the CPU). Returns the output, a tuple of several, or None.
+        """Launch on torch tensors (numpy arrays on the CPU). Returns the output, a list of several, or None.
 
         Raises ArgumentError before anything is written if shapes, dtypes, strides or devices do not fit.
         """
@@ -55,6 +60,31 @@ class JITKernel:
     def out_idx(self) -> list[int]:
         """Which parameters the call allocates and returns."""
         return list(self.artifact.plan.outputs)
+
+    @property
+    def execution_backend(self) -> str:
+        """The backend by name; every name means the one runtime there is."""
+        return self.options.backend
+
+    @property
+    def target_host(self) -> Any:
+        """The host's target as it was asked for; no host code is generated."""
+        return self.options.target_host
+
+    @property
+    def pass_configs(self) -> dict[str, Any]:
+        """The pass configurations it was compiled under, by their texts."""
+        return dict(self.options.pass_configs)
+
+    @property
+    def compile_flags(self) -> list[str] | None:
+        """The author's flags for the device compiler; None if there were none."""
+        return list(self.options.compile_flags) or None
+
+    @property
+    def verbose(self) -> bool:
+        """Whether its compilation was logged."""
+        return self.options.verbose
 
     @property
     def adapter(self) -> LoadedKernel:
@@ -124,6 +154,7 @@ class JITKernel:
             raise ValueError("export_sources needs kernel_path=, host_path= or both")
         for path, text in ((kernel_path, self.get_kernel_source()), (host_path, self.get_host_source())):
             if path is not None:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
                 Path(path).write_text(text, encoding="utf-8")
 
     def get_profiler(self, tensor_supply_type: TensorSupplyType | None = None) -> Profiler:
@@ -204,8 +235,16 @@ class JITKernel:
         """Write a folder that `tilelang.load` (or `tilelang.runtime`, without a compiler) reads."""
         return self.artifact.save(path)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs to launch it: all but the tile function, which cannot be pickled."""
+        kept = {k: v for k, v in vars(self).items() if k not in ("prim_func", "_loaded", "params")}
+        return kept | {"options": replace(self.options, named_target=self.artifact.target, target_host=None)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, prim_func=None, _loaded=LoadedKernel(state["artifact"]))
+
     def __repr__(self) -> str:
-        return f"<kernel {self.artifact.name} for {self.target}>"
+        return f"<JITKernel {self.artifact.name} for {self.target}>"
 
 
 def load(path: str | os.PathLike[str]) -> JITKernel:

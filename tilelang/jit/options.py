@@ -12,6 +12,27 @@ from tilelang.arch.target import Target, parse_target
 from tilelang.jit.pass_configs import key_name, mention
 
 
+# The backends that the language has for each target, its own choice first; all mean the one runtime there is.
+BACKENDS = {
+    "cuda": ("tvm_ffi", "nvrtc", "cython"),
+    "hip": ("tvm_ffi", "cython"),
+    "metal": ("torch", "tvm_ffi"),
+    "cpu": ("tvm_ffi", "cython"),
+}
+
+
+def check_backend(name: str | None, target: Target | None) -> None:
+    """Raise ValueError for a backend that no target has, or that `target` (None: not chosen yet) lacks."""
+    if name in (None, "auto"):
+        return
+    every = sorted({backend for names in BACKENDS.values() for backend in names})
+    if name not in every:
+        raise ValueError(f"unknown execution_backend {name!r}: write one of auto, {', '.join(every)}")
+    if target is not None and name not in BACKENDS[target.kind]:
+        have = ", ".join(("auto", *BACKENDS[target.kind]))
+        raise ValueError(f"execution_backend {name!r} is none of {target.kind}: write one of {have}")
+
+
 @dataclass(frozen=True)
 class CompileOptions:
     """Everything but the program that decides what a kernel becomes. `target` None: chosen when compiling."""
@@ -22,6 +43,9 @@ class CompileOptions:
     compile_flags: tuple[str, ...] = ()
     verbose: bool = False
     debug_root_path: str | None = None
+    execution_backend: str | None = None  # as it was asked for; every name means the one runtime there is
+    target_host: Any = None  # as it was asked for; no host code is generated
+    named_target: Any = None  # `target` as the author wrote it
 
     @staticmethod
     def read(
@@ -32,10 +56,12 @@ class CompileOptions:
         compile_flags: str | Sequence[str] | None = None,
         verbose: bool | None = None,
         debug_root_path: str | None = None,
+        execution_backend: str | None = None,
+        target_host: Any = None,
     ) -> CompileOptions:
         """From the arguments of `tilelang.jit` and `tilelang.compile`.
 
-        Raises ValueError for an unknown target.
+        Raises ValueError for an unknown target, and for a backend that no target has or the given one lacks.
         """
         if isinstance(out_idx, int):
             out_idx = (out_idx,)
@@ -45,13 +71,18 @@ class CompileOptions:
             verbose = os.environ.get("TILELANG_VERBOSE", "0") == "1"
         configs = {key_name(k): v for k, v in (pass_configs or {}).items()}
         mention(configs)
+        chosen = None if target in (None, "auto") else parse_target(target)
+        check_backend(execution_backend, chosen)
         return CompileOptions(
-            target=None if target in (None, "auto") else parse_target(target),
+            target=chosen,
             out_idx=None if out_idx is None else tuple(out_idx),
             pass_configs=configs,
             compile_flags=tuple(compile_flags or ()),
             verbose=verbose,
             debug_root_path=debug_root_path,
+            execution_backend=execution_backend,
+            target_host=target_host,
+            named_target=target,
         )
 
     def with_pass_configs(self, more: Mapping[Any, Any] | None) -> CompileOptions:
@@ -71,13 +102,27 @@ class CompileOptions:
             compile_flags=self.compile_flags or below.compile_flags,
             verbose=self.verbose or below.verbose,
             debug_root_path=self.debug_root_path or below.debug_root_path,
+            execution_backend=self.execution_backend or below.execution_backend,
+            target_host=self.target_host if self.target_host is not None else below.target_host,
+            named_target=self.named_target if self.target is not None else below.named_target,
         )
+
+    @property
+    def backend(self) -> str:
+        """The backend by name: the one asked for, else the target's first."""
+        if self.execution_backend not in (None, "auto"):
+            return str(self.execution_backend)
+        return "auto" if self.target is None else BACKENDS[self.target.kind][0]
 
     def resolved(self) -> CompileOptions:
         """The same with a target: that of `with tvm.target.Target(...)` around the call,
         TILELANG_DEFAULT_TARGET, else the GPU that torch sees, else the CPU.
         """
-        return self if self.target is not None else replace(self, target=default_target())
+        if self.target is not None:
+            return self
+        chosen = default_target()
+        check_backend(self.execution_backend, chosen)
+        return replace(self, target=chosen)
 
 
 def default_target() -> Target:

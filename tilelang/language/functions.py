@@ -26,11 +26,39 @@ class PrimFunc:
         keep_surroundings(function)
         functools.update_wrapper(self, function)
 
+    @property
+    def __class__(self) -> type:
+        """The class of tile functions once the kernel has been read: kernels and tests ask `isinstance(main,
+        tirx.PrimFunc)`, and what takes a tile function takes this (`__tvm_ffi_object__`).
+        """
+        definition = self.__dict__.get("definition")
+        return PrimFunc if definition is None else definition.kind
+
+    def __tvm_ffi_object__(self) -> Any:
+        """The tile function, for `IRModule({"main": main})` and whatever else of tvm takes one."""
+        if self.definition is None:
+            raise TypeError(f"{self.function.__name__} has no source that could be read")
+        return self.definition.tile_function
+
+    @property
+    def orig_func(self) -> Callable[..., Any]:
+        """The undecorated Python function."""
+        return self.function
+
     def __getattr__(self, name: str) -> Any:
         """What tile functions have (`script()`, `params`, `attrs`, ...) is asked of the kernel's own."""
         if name.startswith("_") or self.__dict__.get("definition") is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self.definition.tile_function, name)
+        owner = self.definition if name == "buffer_map" else self.definition.tile_function
+        return getattr(owner, name)
+
+    def __repr__(self) -> str:
+        return f"<kernel function {self.function.__qualname__}>" if self.definition is None else str(self)
+
+    def __str__(self) -> str:
+        """The kernel as tvm prints tile functions; its name alone where it cannot be told without values."""
+        text = None if self.definition is None else self.definition.text()
+        return f"<kernel function {self.function.__qualname__}>" if text is None else text
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = self.function.__name__

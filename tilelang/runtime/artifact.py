@@ -47,6 +47,15 @@ class Artifact:
     binary_format: str = ""  # "cubin", "o", "so"; empty where there is only source
     loaded: Mapping[str, Callable[..., Any]] | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def extension(self) -> str:
+        """What files of this source end with, without the dot."""
+        return _EXTENSION.get(self.language, "txt")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the entry points, which live in this process."""
+        return vars(self) | {"loaded": None}
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the folder `path`, replacing an older one. Returns its path."""
         target = Path(path)
@@ -67,7 +76,7 @@ class Artifact:
         return target
 
     def _write(self, folder: Path) -> None:
-        source = f"source.{_EXTENSION.get(self.language, 'txt')}"
+        source = f"source.{self.extension}"
         binary = f"kernel.{self.binary_format}" if self.binary else None
         meta = {
             "version": ARTIFACT_VERSION,

@@ -64,7 +64,7 @@ class LoadedKernel:
             results = results[: len(results) - self.plan.hidden]
         if len(results) == 1:
             return results[0]
-        return tuple(results) if results else None
+        return results or None
 
     def load(self) -> Any:
         """Load the device function now and return it; a call does it by itself."""
