@@ -57,6 +57,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "engine": {*_TOP, "engine"},
     "transform": {*_TOP, "transform"},
     "contrib": {*_TOP, "contrib"},
+    "backend": {*_TOP, "backend"},
     "cli": {*_TOP, "cli"},
 }
 

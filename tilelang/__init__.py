@@ -113,18 +113,22 @@ _HOME = {
     "load": "tilelang.jit",
     "lower": "tilelang.jit",
     "next_power_of_2": "tilelang.math",
+    "deprecated": "tilelang.utils.deprecated",
     "par_compile": "tilelang.jit",
     "register_c_postproc": "tilelang.jit",
     "register_cuda_postproc": "tilelang.jit",
     "register_hip_postproc": "tilelang.jit",
 }
 _SUBMODULES = (
+    "analysis",
     "autotuner",
+    "backend",
     "cache",
     "carver",
     "contrib",
     "dtypes",
     "engine",
+    "ir",
     "language",
     "layout",
     "math",
@@ -149,14 +153,15 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+logger = logging.getLogger("tilelang")
+
+
 def set_log_level(level: int | str) -> None:
     """What the compiler says: `logging.INFO` or its name. Messages go to the logger `tilelang`.
 
     Raises ValueError for a name that logging does not know.
     """
-    if isinstance(level, str):
-        level = level.upper()
-    logging.getLogger("tilelang").setLevel(level)
+    logger.setLevel(level.upper() if isinstance(level, str) else level)
 
 
 def __dir__() -> list[str]:

@@ -14,21 +14,46 @@ from typing import Any
 _TRUE = frozenset({"1", "true", "yes", "on"})
 
 
-@dataclass(frozen=True)
+@dataclass
 class EnvVar:
     """One variable as an attribute of `Environment`. key: its name, which may differ from the attribute's."""
 
     key: str
     default: str | None
 
-    def __get__(self, owner: Any, cls: type | None = None) -> str | None:
+    def get(self) -> str | None:
+        """What the variable says now, or the default."""
         return os.environ.get(self.key, self.default)
+
+    def __get__(self, owner: Any, cls: type | None = None) -> str | None:
+        return self.get()
 
     def __set__(self, owner: Any, value: Any) -> None:
         if value is None:
             os.environ.pop(self.key, None)
         else:
             os.environ[self.key] = str(value)
+
+
+class CacheState:
+    """Whether this process uses the disk cache, as `enable_cache()` and `disable_cache()` left it."""
+
+    @classmethod
+    def enable(cls) -> None:
+        """Use the disk cache."""
+        env.enable_cache()
+
+    @classmethod
+    def disable(cls) -> None:
+        """Neither read nor write the disk cache in this process."""
+        env.disable_cache()
+
+    @classmethod
+    def is_enabled(cls) -> bool:
+        """Whether the process uses it; the environment may still turn it off."""
+        from tilelang.jit.cache import is_switched_on
+
+        return is_switched_on()
 
 
 class Environment:
@@ -55,6 +80,10 @@ class Environment:
     TILELANG_PASS_DIFF = EnvVar("TILELANG_PASS_DIFF", "0")
     TILELANG_PASS_PROFILE = EnvVar("TILELANG_PASS_PROFILE", "0")
     TILELANG_PASS_PROFILE_THRESHOLD_MS = EnvVar("TILELANG_PASS_PROFILE_THRESHOLD_MS", "0")
+    TILELANG_PASS_DIFF_OUTPUT = EnvVar("TILELANG_PASS_DIFF_OUTPUT", "tmp/pass_diff_output")
+    TILELANG_HIP_SAVE_TEMP_FILES = EnvVar("TILELANG_HIP_SAVE_TEMP_FILES", "0")
+    TL_LOWER_TRACE = EnvVar("TL_LOWER_TRACE", "0")
+    TL_LOWER_TRACE_DIR = EnvVar("TL_LOWER_TRACE_DIR", "./tmp/lower_trace_dir")
     CUDA_HOME = EnvVar("CUDA_HOME", "")
     ROCM_HOME = EnvVar("ROCM_HOME", "")
     TILELANG_PACKAGE_PATH = Path(__file__).parent
@@ -125,9 +154,31 @@ class Environment:
         return self.TILELANG_LAYOUT_COST_MODEL
 
     def get_compile_timeout_seconds(self) -> float | None:
-        """How long a compilation may take; None for as long as it needs."""
+        """How long a compilation may take; None for as long as it needs.
+
+        Raises ValueError for a text that is no positive number.
+        """
         text = self.TILELANG_COMPILE_TIMEOUT_SECONDS
-        return float(text) if text else None
+        seconds = float(text) if text else 0.0
+        if seconds < 0:
+            raise ValueError(f"TILELANG_COMPILE_TIMEOUT_SECONDS is {text}, expected a positive number")
+        return seconds or None
+
+    def is_pass_profile_enabled(self) -> bool:
+        """Whether the time of passes is asked for; here `tilelang.jit` does not report it."""
+        return _true(self.TILELANG_PASS_PROFILE)
+
+    def get_pass_profile_threshold_ms(self) -> float:
+        """The time in milliseconds from which a pass is reported."""
+        return float(self.TILELANG_PASS_PROFILE_THRESHOLD_MS or 0)
+
+    def is_running_autodd(self) -> bool:
+        """Whether `tilelang.autodd` runs this process; it starts processes of its own, this is none."""
+        return False
+
+    def is_light_import(self) -> bool:
+        """Whether the compiler is left out of the import; it is loaded when it is first needed."""
+        return False
 
 
 def _true(text: str | None) -> bool:

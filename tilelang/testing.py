@@ -7,7 +7,9 @@ import importlib.util
 import inspect
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,8 +17,11 @@ import pytest
 from tilelang.utils.tensor import torch_assert_close
 
 __all__ = [
+    "PerfResult",
     "Requirement",
     "main",
+    "process_func",
+    "regression",
     "requires_cdna",
     "requires_cuda",
     "requires_cuda_compute_version",
@@ -61,6 +66,54 @@ def set_random_seed(seed: int = 42) -> None:
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
+
+
+@dataclass(frozen=True)
+class PerfResult:
+    """One measured function: its name, its time (in whatever unit it returns) and its arguments as text."""
+
+    name: str
+    latency: float
+    case: str | None = None
+
+
+_MEASURED: ContextVar[list[PerfResult] | None] = ContextVar("measured", default=None)
+
+
+def process_func(func: Callable[..., float], name: str | None = None, /, **kwargs: Any) -> None:
+    """Run a function that measures something and note what it returns, for the table of `regression`.
+
+    Raises ValueError for a time that is not positive.
+    """
+    latency = float(func(**kwargs))
+    if latency <= 0:
+        raise ValueError(f"{func.__name__} returned {latency}, expected a positive time")
+    case = ", ".join(f"{k}={v}" for k, v in kwargs.items()) or None
+    result = PerfResult(name or func.__name__, latency, case)
+    measured = _MEASURED.get()
+    if measured is None:
+        print(f"{result.name}: {result.latency}")
+    else:
+        measured.append(result)
+
+
+def regression(prefixes: Sequence[str] = ("regression_",), verbose: bool = True) -> None:
+    """Run the functions of the calling module whose names begin with a prefix, and print what they measured
+    by `process_func`; verbose: say first which function is running.
+    """
+    names = inspect.stack()[1].frame.f_globals
+    chosen = sorted(n for n in names if n.startswith(tuple(prefixes)) and callable(names[n]))
+    measured: list[PerfResult] = []
+    token = _MEASURED.set(measured)
+    try:
+        for number, name in enumerate(chosen, 1):
+            if verbose:
+                print(f"[{number}/{len(chosen)}] {name}")
+            names[name]()
+    finally:
+        _MEASURED.reset(token)
+    for result in measured:
+        print(f"{result.name}: {result.latency}")
 
 
 class Requirement:

@@ -9,8 +9,15 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from tilelang.autotuner import AutoTuner, AutotuneResult, get_autotune_inputs, set_autotune_inputs
+from tilelang.autotuner import (
+    AutoTuneImpl,
+    AutoTuner,
+    AutotuneResult,
+    get_autotune_inputs,
+    set_autotune_inputs,
+)
 from tilelang.autotuner.configurations import expand
+from tilelang.autotuner.param import CompileArgs
 from tilelang.autotuner.trial import Bench, Profiling, TrialTimeout
 
 
@@ -172,3 +179,32 @@ def test_a_kernel_that_takes_too_long_is_given_up(monkeypatch):
 def test_autotune_stands_above_jit():
     with pytest.raises(TypeError, match=r"stands above @tilelang\.jit"):
         tilelang.autotune(configs=[{"block": 1}])(scale_factory)
+
+
+def test_what_a_tuner_was_told(tmp_path):
+    configs = [{"block": 32}, {"block": 64}]
+    tuner = AutoTuner.from_kernel(lambda block: scale_factory(128, block), configs)
+    assert tuner.compile_args == CompileArgs() and tuner.profile_args.timeout == 30
+    tuner.set_compile_args(out_idx=[-1], target="cpu").set_profile_args(warmup=1, rep=1)
+    assert tuner.compile_args.out_idx == [-1] and tuner.profile_args.warmup == 1
+    assert hash(CompileArgs(out_idx=[1])) == hash(CompileArgs(out_idx=[1])) != hash(CompileArgs(out_idx=[2]))
+    assert tuner.cache_dir.name == "autotuner" and isinstance(tuner.generate_cache_key({"n": 1}, {}), str)
+    found = tuner.run(1, 1, use_pipeline=True, enable_grouped_compile=True, benchmark_multi_gpu=False)
+    assert found.config in configs and found.libcode == found.kernel.get_kernel_source()
+    found.save_to_disk(tmp_path / "result")
+    again = AutotuneResult.load_from_disk(tmp_path / "result", tuner.compile_args)
+    a = torch.randn(128)
+    torch.testing.assert_close(again.kernel(a), a * 2)
+    assert again.config == found.config and again.latency == found.latency
+    kernel = CompileArgs(out_idx=[-1], target="cpu").compile_program(scale_factory(128))
+    torch.testing.assert_close(kernel(a), a * 2)
+    with pytest.raises(ValueError, match="no kernel"):
+        AutotuneResult().save_to_disk(tmp_path / "none")
+
+
+def test_a_tuned_function_says_how_it_searches():
+    function = tuned([{"block": 32}], timeout=7)
+    assert isinstance(function, AutoTuneImpl) and function.warmup == 1 and function.timeout == 7
+    assert function.jit_impl.out_idx == [-1] and function.get_tunner().configs == [{"block": 32}]
+    with pytest.raises(AttributeError, match="colour"):
+        function.colour  # noqa: B018

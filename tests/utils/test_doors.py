@@ -7,6 +7,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
+import tilelang.testing
 from tilelang import PassConfigKey, cache, dtypes, env
 from tilelang.autotuner.capture import set_autotune_inputs
 from tilelang.autotuner.param import AutotuneResult, CompileArgs, ProfileArgs
@@ -14,6 +15,7 @@ from tilelang.contrib import nvcc
 from tilelang.engine import lower
 from tilelang.engine.callback import register_cuda_postproc_callback
 from tilelang.engine.param import KernelParam
+from tilelang.env import CacheState, EnvVar
 from tilelang.jit.exceptions import JITNoBuilderError
 from tilelang.jit.postprocess import unregister_postproc
 from tilelang.transform import simplify_prim_func
@@ -31,7 +33,7 @@ def double(A: T.Tensor((64,), "float16"), n: T.int32, B: T.Tensor((64,), "uint8"
 def test_they_are_the_same_objects():
     assert lower is tilelang.lower and set_autotune_inputs is tilelang.autotuner.set_autotune_inputs
     assert AutotuneResult is tilelang.autotuner.AutotuneResult
-    assert ProfileArgs(warmup=3).timeout == 30 and CompileArgs.read(out_idx=1).out_idx == (1,)
+    assert ProfileArgs(warmup=3).timeout == 30 and CompileArgs(out_idx=[1]).options().out_idx == (1,)
     assert dtypes.float16x4 == T.float16x4 and dtypes.bool == T.bool
     assert tilelang.Layout is T.Layout and tilelang.Fragment is T.Fragment
     assert simplify_prim_func(double) is double
@@ -96,3 +98,55 @@ def test_what_a_cuda_target_has():
         nvcc.parse_compute_version("sm_90")
     device_synchronize()
     assert get_available_cpu_count() >= 1
+
+
+def test_the_driver_of_this_machine_is_asked():
+    from tilelang.carver.arch import driver
+
+    if torch.cuda.is_available():
+        assert driver.get_num_sms() > 0 and driver.get_max_dynamic_shared_size_bytes(format="kb") >= 48
+        assert driver.get_device_name() and driver.get_registers_per_block() >= 32768
+        with pytest.raises(ValueError, match="bits"):
+            driver.get_shared_memory_per_block(format="bits")
+    else:
+        assert driver.get_device_name() is None and driver.get_max_dynamic_shared_size_bytes() is None
+        with pytest.raises(RuntimeError, match="no GPU 0"):
+            driver.get_num_sms()
+
+
+def test_a_deprecated_function_warns():
+    @tilelang.deprecated("old", "new", "0.2")
+    def old():
+        return 3
+
+    with pytest.warns(DeprecationWarning, match="old is deprecated and goes in version 0.2: use new"):
+        assert old() == 3
+
+
+def test_measured_functions_are_listed(capsys):
+    tilelang.testing.process_func(lambda n: n / 2, "half", n=3)
+    tilelang.testing.regression(prefixes=("regression_of_",))
+    assert capsys.readouterr().out.splitlines() == [
+        "half: 1.5",
+        "[1/1] regression_of_doubling",
+        "doubling: 8.0",
+    ]
+    with pytest.raises(ValueError, match="positive"):
+        tilelang.testing.process_func(lambda: -1.0)
+
+
+def regression_of_doubling():
+    tilelang.testing.process_func(lambda n: n * 2.0, "doubling", n=4)
+
+
+def test_the_cache_switch_of_the_process(monkeypatch):
+    monkeypatch.delenv("TILELANG_DISABLE_CACHE", raising=False)
+    CacheState.disable()
+    try:
+        assert not CacheState.is_enabled() and not env.is_cache_enabled()
+    finally:
+        CacheState.enable()
+    assert CacheState.is_enabled() and EnvVar("TILELANG_NO_SUCH_THING", "7").get() == "7"
+    monkeypatch.setenv("TILELANG_COMPILE_TIMEOUT_SECONDS", "-1")
+    with pytest.raises(ValueError, match="positive"):
+        env.get_compile_timeout_seconds()

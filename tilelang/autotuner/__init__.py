@@ -7,7 +7,10 @@ from tilelang.autotuner.inputs import get_autotune_inputs, set_autotune_inputs
 from tilelang.autotuner.trial import Profiling
 from tilelang.autotuner.tuner import AutoTuner, AutotuneResult
 
+AutoTuneImpl = TunedFunction  # the name that kernels import
+
 __all__ = [
+    "AutoTuneImpl",
     "AutoTuner",
     "AutotuneResult",
     "Profiling",

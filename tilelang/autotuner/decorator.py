@@ -53,6 +53,23 @@ class TunedFunction:
         found = self._tuned(args, kwargs)
         return self.function.compile(*args, **kwargs) if found is None else found.kernel
 
+    @property
+    def jit_impl(self) -> JITFunction:
+        """The function under `@tilelang.jit`."""
+        return self.function
+
+    def __getattr__(self, name: str) -> Any:
+        """`warmup`, `rep`, `timeout`, `ref_prog` and the other options of the search."""
+        if name not in Profiling.__dataclass_fields__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.profiling, name)
+
+    def get_tunner(self) -> AutoTuner:
+        """A tuner with these configurations and options, still without arguments."""
+        tuner = AutoTuner(self.function, self.configs)
+        tuner.profiling = self.profiling
+        return tuner
+
     def tune(self, *args: Any, **kwargs: Any) -> AutotuneResult | None:
         """The result of the search for these arguments; None if they leave nothing to search."""
         return self._tuned(args, kwargs)

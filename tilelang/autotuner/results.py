@@ -101,8 +101,13 @@ def keep(key: str, result: StoredResult) -> None:
         _log.info("the tuning result was not stored: %s", error)
 
 
+def folder() -> Path:
+    """Where results are kept."""
+    return cache.cache_dir() / "autotuner"
+
+
 def _file(key: str) -> Path:
-    return cache.cache_dir() / "autotuner" / f"{key}.json"
+    return folder() / f"{key}.json"
 
 
 def _device() -> str:

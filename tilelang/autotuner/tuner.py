@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from tilelang.autotuner import results
+from tilelang.autotuner.compile_args import CompileArgs
 from tilelang.autotuner.configurations import Configuration, Configurations, expand
 from tilelang.autotuner.inputs import get_autotune_inputs
 from tilelang.autotuner.trial import Bench, Profiling
 from tilelang.jit.functions import JITFunction, compile_kernel
-from tilelang.jit.kernel import JITKernel
+from tilelang.jit.kernel import JITKernel, load
 from tilelang.jit.options import CompileOptions
 
 _log = logging.getLogger(__name__)
@@ -23,22 +26,44 @@ _PASS_CONFIGS = "pass_configs"  # a configuration may carry these beside the ker
 
 @dataclass(frozen=True)
 class AutotuneResult:
-    """The fastest configuration, its kernel, its milliseconds and the reference's (None: not given)."""
+    """The fastest configuration, its milliseconds and the reference's (None: not given), its source, its tile
+    function and its kernel; what `run()` returns has them all.
+    """
 
-    latency: float
-    config: Configuration
-    ref_latency: float | None
-    kernel: JITKernel
+    latency: Any = None
+    config: Any = None
+    ref_latency: float | None = None
+    libcode: str | None = None
+    func: Any = None
+    kernel: Any = None
 
-    @property
-    def libcode(self) -> str:
-        """The generated source of the kernel."""
-        return self.kernel.get_kernel_source()
+    def save_to_disk(self, path: str | os.PathLike[str], verbose: bool = False) -> None:
+        """Write a folder that `load_from_disk` reads: the numbers and the saved kernel.
 
-    @property
-    def func(self) -> Any:
-        """The tile function of the kernel."""
-        return self.kernel.prim_func
+        Raises ValueError for a result without a kernel, TypeError for a configuration that JSON cannot carry.
+        """
+        if self.kernel is None:
+            raise ValueError("there is no kernel to save")
+        numbers = {"latency": self.latency, "config": self.config, "ref_latency": self.ref_latency}
+        text = json.dumps(numbers)
+        folder = Path(path)
+        self.kernel.save(folder / "kernel")
+        (folder / "result.json").write_text(text, encoding="utf-8")
+        if verbose:
+            _log.info("saved the tuning result to %s", folder)
+
+    @classmethod
+    def load_from_disk(
+        cls, path: str | os.PathLike[str], compile_args: CompileArgs | None = None
+    ) -> AutotuneResult:
+        """What `save_to_disk` wrote; `func` is None, for a saved kernel has no tile function.
+
+        compile_args is accepted and changes nothing: the kernel is loaded, not compiled. Raises
+        FileNotFoundError if there is none, ValueError if it is damaged.
+        """
+        data = json.loads((Path(path) / "result.json").read_text(encoding="utf-8"))
+        kernel = load(Path(path) / "kernel")
+        return _result(kernel, results.StoredResult(data["config"], data["latency"], data["ref_latency"]))
 
 
 class AutoTuner:
@@ -51,6 +76,7 @@ class AutoTuner:
         self.fn = fn
         self.configs = configs
         self.profiling = Profiling()
+        self.compile_args = CompileArgs()
         self._options: CompileOptions | None = None
         self._args: tuple[Any, ...] = ()
         self._kwargs: dict[str, Any] = {}
@@ -72,20 +98,35 @@ class AutoTuner:
         pass_configs: Mapping[Any, Any] | None = None,
     ) -> AutoTuner:
         """How the kernels are compiled; arguments as in `tilelang.compile`."""
-        self._options = CompileOptions.read(
-            target=target,
-            out_idx=out_idx,
-            pass_configs=pass_configs,
-            verbose=verbose,
-            execution_backend=execution_backend,
-            target_host=target_host,
+        self.compile_args = CompileArgs(
+            out_idx, execution_backend, target, target_host, verbose, pass_configs
         )
+        self._options = self.compile_args.options()
         return self
 
     def set_profile_args(self, **changes: Any) -> AutoTuner:
         """How the kernels are checked and timed: fields of `Profiling`, those left out keep their values."""
         self.profiling = replace(self.profiling, **changes)
         return self
+
+    @property
+    def profile_args(self) -> Profiling:
+        """How the kernels are checked and timed, as `profiling`."""
+        return self.profiling
+
+    @property
+    def cache_dir(self) -> Path:
+        """The folder that results are remembered in."""
+        return results.folder()
+
+    def generate_cache_key(
+        self, parameters: Mapping[str, Any], extra_parameters: Mapping[str, Any]
+    ) -> str | None:
+        """The name under which the result for these arguments is remembered; None if they have no stable
+        text.
+        """
+        configs = expand(self.configs, self._args, self._kwargs)
+        return self._key(configs, self.profiling, {**parameters, **extra_parameters})
 
     def set_kernel_parameters(
         self,
@@ -113,9 +154,17 @@ class AutoTuner:
         timeout: float | None = None,
         early_stop: bool | None = None,
         early_stop_factor: float | None = None,
+        *,
+        use_pipeline: bool = False,
+        enable_grouped_compile: bool = False,
+        group_compile_size: int = 2,
+        benchmark_devices: Sequence[int] | None = None,
+        benchmark_multi_gpu: bool = False,
     ) -> AutotuneResult:
         """Search. Milliseconds; `timeout` (of one configuration) in seconds; None keeps the profile's value.
 
+        The arguments by name alone are accepted and change nothing: kernels are compiled side by side, and
+        timed one after the other on the current device.
         Raises RuntimeError that says of every configuration why it failed, if none is left.
         """
         asked = {
@@ -136,6 +185,10 @@ class AutoTuner:
         if key:
             results.keep(key, results.StoredResult(found.config, found.latency, found.ref_latency))
         return found
+
+    def __call__(self) -> AutotuneResult:
+        """Search, as `run()` does."""
+        return self.run()
 
     def compile(self, config: Mapping[str, Any]) -> JITKernel:
         """The kernel of one configuration."""
@@ -182,7 +235,9 @@ class AutoTuner:
         with ThreadPoolExecutor(_workers(len(configs))) as pool:
             return list(pool.map(one, configs))
 
-    def _key(self, configs: list[Configuration], profiling: Profiling) -> str | None:
+    def _key(
+        self, configs: list[Configuration], profiling: Profiling, more: Mapping[str, Any] | None = None
+    ) -> str | None:
         function = self.fn.function if isinstance(self.fn, JITFunction) else self.fn
         own = self.fn.options if isinstance(self.fn, JITFunction) else None
         options = (self._options or own or CompileOptions.read()).resolved()
@@ -193,6 +248,7 @@ class AutoTuner:
             "out_idx": options.out_idx,
             "reference": profiling.ref_prog,
             "check": not profiling.skip_check,
+            **(more or {}),
         }
         kwargs = {k: v for k, v in self._kwargs.items() if k not in self._not_in_key}
         return results.search_key(function, configs, self._args, kwargs, extra)
@@ -200,7 +256,8 @@ class AutoTuner:
 
 def _result(kernel: JITKernel, stored: results.StoredResult) -> AutotuneResult:
     kernel.update_tuner_result(stored.latency, stored.config, stored.ref_latency)
-    return AutotuneResult(stored.latency, stored.config, stored.ref_latency, kernel)
+    source, func = kernel.get_kernel_source(), kernel.prim_func
+    return AutotuneResult(stored.latency, stored.config, stored.ref_latency, source, func, kernel)
 
 
 def _first_line(error: BaseException) -> str:

@@ -27,6 +27,7 @@ from tvm import tirx as X
 
 import tilelang
 from tilelang.arch.target import Target
+from tilelang.env import env
 from tilelang.jit.options import CompileOptions
 from tilelang.runtime.artifact import Artifact
 
@@ -73,9 +74,14 @@ def disable_cache() -> None:
     _SWITCH.enabled = False
 
 
+def is_switched_on() -> bool:
+    """Whether `disable_cache` was not the last to be called."""
+    return _SWITCH.enabled
+
+
 def is_cache_enabled() -> bool:
     """Whether compiled kernels are looked for and kept on disk."""
-    return _SWITCH.enabled and os.environ.get("TILELANG_DISABLE_CACHE", "0") != "1"
+    return _SWITCH.enabled and not env.is_cache_globally_disabled()
 
 
 def cache_dir() -> Path:

@@ -144,4 +144,3 @@ def par_compile(
 
     with ThreadPoolExecutor(num_workers) as pool:
         return list(pool.map(one, funcs))
-

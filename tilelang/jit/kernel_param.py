@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvm import tirx as X
+
 from tilelang.language.dtypes import DType
 from tilelang.runtime.plan import LaunchPlan, ScalarParam, SizeExpr, TensorParam
 from tilelang.runtime.tensors import torch_dtype
@@ -22,6 +24,17 @@ class KernelParam:
     shape: list[SizeExpr]
     name: str = ""
     record: TensorParam | ScalarParam | None = field(default=None, repr=False, compare=False)
+
+    @staticmethod
+    def from_buffer(buffer: Any) -> KernelParam:
+        """The parameter of a tensor of a tile function; sizes that are no numbers are their expressions."""
+        shape = [int(n) if isinstance(n, int | X.IntImm) else n for n in buffer.shape]
+        return KernelParam(DType(str(buffer.dtype)), shape, str(buffer.name))
+
+    @staticmethod
+    def from_var(var: Any) -> KernelParam:
+        """The parameter of a number of a tile function."""
+        return KernelParam(DType(str(var.ty)), [], str(var.name))
 
     def torch_dtype(self) -> Any:
         """The torch dtype that the kernel takes. Raises ValueError where torch has none."""

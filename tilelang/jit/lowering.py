@@ -5,27 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tvm import IRModule
+
 from tilelang.jit.functions import compile_kernel
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.kernel_param import KernelParam
 from tilelang.jit.options import CompileOptions
+from tilelang.targets import driver
 
 
 @dataclass(frozen=True)
 class CompiledArtifact:
     """What `tilelang.lower` returns.
 
-    rt_mod: the kernel, which can be called. device_mod and host_mod are None: the device code is in
-    `kernel_source`, and no host code is generated.
+    rt_mod: the kernel, which can be called. device_mod: the thread-level function that `kernel_source` was
+    printed from, as a module of tvm. host_mod is an empty one: no host code is generated.
     """
 
-    kernel_source: str
+    host_mod: IRModule
+    device_mod: IRModule
     params: list[KernelParam]
-    target: str
-    rt_mod: JITKernel
-    host_mod: None = None
-    device_mod: None = None
-    target_host: None = None
+    kernel_source: str
+    rt_mod: JITKernel | None = None
+    target: Any = None
+    target_host: Any = None
 
 
 def lower(
@@ -41,5 +44,11 @@ def lower(
     The other arguments are accepted and change nothing: no host code is generated, and the device code is
     always compiled. Raises what `tilelang.compile` does.
     """
-    kernel = compile_kernel(func_or_mod, CompileOptions.read(target=target))
-    return CompiledArtifact(kernel.get_kernel_source(), kernel.params, kernel.target, kernel)
+    options = CompileOptions.read(target=target).resolved()
+    assert options.target is not None
+    kernel = compile_kernel(func_or_mod, options)
+    lowered = driver.lower(kernel.prim_func, options.target)
+    device = IRModule({lowered.name: lowered.func})
+    return CompiledArtifact(
+        IRModule(), device, kernel.params, kernel.get_kernel_source(), kernel, kernel.target, target_host
+    )

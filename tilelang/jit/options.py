@@ -11,7 +11,6 @@ from typing import Any
 from tilelang.arch.target import Target, parse_target
 from tilelang.jit.pass_configs import key_name, mention
 
-
 # The backends that the language has for each target, its own choice first; all mean the one runtime there is.
 BACKENDS = {
     "cuda": ("tvm_ffi", "nvrtc", "cython"),

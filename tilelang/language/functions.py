@@ -27,7 +27,7 @@ class PrimFunc:
         functools.update_wrapper(self, function)
 
     @property
-    def __class__(self) -> type:
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The class of tile functions once the kernel has been read: kernels and tests ask `isinstance(main,
         tirx.PrimFunc)`, and what takes a tile function takes this (`__tvm_ffi_object__`).
         """

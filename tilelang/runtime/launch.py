@@ -46,7 +46,7 @@ class LoadedKernel:
         self._symbols = artifact.plan.arguments[len(artifact.plan.params) :]
 
     def __call__(self, *args: Any) -> Any:
-        """Launch on `args` (inputs in call order). Returns the output tensor, a tuple of several, or None.
+        """Launch on `args` (inputs in call order). Returns the output tensor, a list of several, or None.
 
         Raises ArgumentError for arguments that do not fit.
         """

@@ -9,6 +9,7 @@ from typing import Any
 
 from tilelang.arch.tables import features, limits
 from tilelang.arch.target import Target, parse_target
+from tilelang.carver.arch import driver as driver
 
 
 @dataclass(frozen=True)
