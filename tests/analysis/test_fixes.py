@@ -86,6 +86,37 @@ def k(A):
             B[i] = a[i] * 0.5
     return B
 """
+SMALL = """
+@tilelang.jit
+def k(A, B, N=128):
+    A: T.Tensor((N, 4), T.float32)
+    B: T.Tensor((N,), T.float32)
+    with T.Kernel(1, threads=128) as bx:
+        f = T.alloc_fragment((64,), T.float32)
+        T.copy(A[0:64, 0], f)
+        T.copy(f, B[0:64])
+        B[64] = f[3]
+"""
+RETURNED = """
+@tilelang.jit
+def k(A):
+    A: T.Tensor((64,), T.float32)
+    B = T.empty((64,), T.float32)
+    with T.Kernel(1, threads=64) as bx:
+        T.copy(A, B)
+"""
+PIPELINED = """
+@tilelang.jit
+def k(A, B):
+    A: T.Tensor((8, 64), T.float32)
+    B: T.Tensor((8, 64), T.float32)
+    with T.Kernel(1, threads=64) as bx:
+        s = T.alloc_shared((64,), T.float32)
+        T.clear(s)
+        for i in T.Pipelined(8, num_stages=2):
+            T.copy(s, B[i, 0:64])
+            T.copy(A[i, 0:64], s)
+"""
 WIDE = """
 @tilelang.jit
 def k(A):
@@ -98,6 +129,43 @@ def k(A):
 @pytest.mark.parametrize(
     ("rule", "title", "body", "expected"),
     [
+        (
+            "float-index",
+            "Divide with `//`",
+            SMALL.replace("alloc_fragment((64,)", "alloc_fragment((N / 2,)"),
+            "T.alloc_fragment((N // 2,), T.float32)",
+        ),
+        (
+            "float-index",
+            "Divide with `//`",
+            SMALL.replace("B[64]", "B[(bx + 4 * 128) / 8]"),
+            "B[(bx + 4 * 128) // 8]",
+        ),
+        (
+            "never-read",
+            "Remove spare",
+            SMALL.replace(
+                "        T.copy(A",
+                "        spare = T.alloc_shared(\n            (4,), T.int8)  # no\n        T.copy(A",
+            ),
+            "T.alloc_fragment((64,), T.float32)\n        T.copy(A",
+        ),
+        (
+            "atomic-scope",
+            "Write `f[3] += 1.0`",
+            SMALL.replace("B[64] = f[3]", "T.atomic_add(f[3], 1.0)"),
+            "f[3] += 1.0",
+        ),
+        ("output-not-returned", "Add `return B`", RETURNED, "        T.copy(A, B)\n    return B\n"),
+        ("pipelined-write-after-read", "Use num_stages=0", PIPELINED, "num_stages=0)"),
+        (
+            "narrow-accumulator",
+            "Make c float32",
+            gemm(c="T.alloc_fragment((64, 64), T.float16)").replace(
+                "T.gemm", "for i in T.serial(100):\n            T.gemm"
+            ),
+            "c = T.alloc_fragment((64, 64), T.float32)",
+        ),
         (
             "index-width",
             "Multiply in 64 bits: `T.int64(bx)`",
@@ -172,6 +240,26 @@ def test_fix_cures_its_problem(rule: str, title: str, body: str, expected: str):
     after = fixed(text, fix)
     assert expected in after
     assert _problems(after) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "body", "titles"),
+    [
+        (
+            "gemm-shape",
+            gemm("T.alloc_shared((64, 48), T.float16)"),
+            ["Allocate b as (48, 64)", "Allocate a as (64, 64)"],
+        ),
+        ("gemm-dtype", gemm(c='T.alloc_fragment((64, 64), "int32")'), ["Make c float32", "Make c float16"]),
+        ("unknown-dtype", SMALL.replace("(64,), T.float32", '(64,), "floet32"'), ['Change to "float32"']),
+    ],
+)
+def test_each_of_several_fixes_cures_its_problem(rule: str, body: str, titles: list[str]):
+    text = source(body)
+    problem = next(p for p in _problems(text) if p.rule == rule)
+    assert [f.title for f in problem.fixes][: len(titles)] == titles
+    for fix in problem.fixes:
+        assert rule not in {p.rule for p in _problems(fixed(text, fix))}
 
 
 def test_a_form_feed_ends_no_line():

@@ -26,7 +26,7 @@ def check(subject: Subject) -> Iterator[Problem]:
         ends = [dim for dim in range(len(place.starts)) if _may_reach_past(subject, place, dim)]
         if ends:
             told.add(key)
-            yield _problem(place, ends)
+            yield _problem(subject, place, ends)
 
 
 def _may_reach_past(subject: Subject, place: GlobalPlace, dim: int) -> bool:
@@ -43,12 +43,22 @@ def _may_reach_past(subject: Subject, place: GlobalPlace, dim: int) -> bool:
     return not subject.prover.surely_at_most(add(start, extent), size)
 
 
-def _problem(place: GlobalPlace, ends: list[int]) -> Problem:
-    names = " and ".join(f"dimension {d} ({show(place.buffer.shape[d])})" for d in ends)
+def _problem(subject: Subject, place: GlobalPlace, ends: list[int]) -> Problem:
     return GUARDED_TAIL.at(
         place.spans[ends[0]] if place.spans else place.span,
         related=declared(place.buffer),
         region=place.text,
-        ends=names,
+        ends=" and ".join(_end(subject, place, dim) for dim in ends),
         outside="is not written" if place.writes else "reads as 0",
     )
+
+
+def _end(subject: Subject, place: GlobalPlace, dim: int) -> str:
+    """`dimension 0 (256), up to 1023`: with the last index where all sizes are known."""
+    start, extent, size = place.starts[dim], place.extents[dim], place.buffer.shape[dim]
+    text = f"dimension {dim} ({show(size)})"
+    count = as_int(extent)
+    if as_int(size) is None or count is None:
+        return text
+    worst = farthest_start(subject, start, extent, size, place.context)
+    return text if worst is None else f"{text}, up to {worst + count - 1}"

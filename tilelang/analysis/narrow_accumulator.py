@@ -7,12 +7,13 @@ from math import prod
 
 from tilelang.analysis.contents import History, histories
 from tilelang.analysis.subject import Subject
-from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.problem import Fix, Problem
 from tilelang.diagnostics.rules.dtype import NARROW_ACCUMULATOR
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import as_int
 from tilelang.ops.gemm import gemm_plan
 from tilelang.ops.operands import declared, dtype_name
+from tilelang.ops.source_edits import dtype_edit
 
 _EXACT = 2048  # integers up to here are exact in the 11 bits of float16
 
@@ -29,8 +30,13 @@ def check(subject: Subject) -> Iterator[Problem]:
             continue
         terms = plan.k * _rounds(record, history)
         if terms >= _EXACT:
+            edit = dtype_edit(region.buffer.span, subject.text, "float16", "float32")
             yield NARROW_ACCUMULATOR.at(
-                record.span_of("C"), related=declared(region.buffer), c=region.buffer.name, terms=terms
+                record.span_of("C"),
+                related=declared(region.buffer),
+                fixes=() if edit is None else (Fix(f"Make {region.buffer.name} float32", (edit,)),),
+                c=region.buffer.name,
+                terms=terms,
             )
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from tilelang.analysis.contents import Touch, histories
 from tilelang.analysis.subject import Subject
 from tilelang.analysis.unused_result import unused
-from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.problem import Fix, Problem
 from tilelang.diagnostics.rules.performance import NEVER_READ, NEVER_USED
 from tilelang.ir.values import as_int
+from tilelang.ops.source_edits import statement_removal
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -25,7 +26,10 @@ def check(subject: Subject) -> Iterator[Problem]:
         if history.escaped or any(t.mode == "read" or _may_return(t) for t in history.touches):
             continue
         rule = NEVER_READ if history.touches else NEVER_USED
-        yield rule.at(history.buffer.name_span, tags=("unnecessary",), buffer=history.buffer.name)
+        buffer = history.buffer
+        edit = None if history.touches else statement_removal(buffer.name_span, buffer.span, subject.text)
+        fixes = () if edit is None else (Fix(f"Remove {buffer.name}", (edit,)),)
+        yield rule.at(buffer.name_span, fixes=fixes, tags=("unnecessary",), buffer=buffer.name)
 
 
 def _may_return(touch: Touch) -> bool:

@@ -16,9 +16,12 @@ from tilelang.analysis.subject import Subject, soften
 from tilelang.arch.tables import features
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import NOT_PREFETCHED, NOTHING_TO_PREFETCH
-from tilelang.ir.tile_program import Do, For, Jump, Loop, OpRecord, walk
+from tilelang.ir.prove import free_vars
+from tilelang.ir.tile_program import Bind, Do, For, Jump, Loop, OpRecord, walk
 from tilelang.ir.values import Buffer, as_int, show
 from tilelang.ops.operands import declared
+
+from tvm import ir  # isort: skip
 
 _NESTED = "only copies directly in the body of the loop run ahead, not those in a branch or a loop of it"
 
@@ -63,7 +66,7 @@ def _cause(subject: Subject, load: PipelinedLoad, loops: list[Loop]) -> str | No
         case "source-written":
             return f"the loop writes {source}, so a later iteration may need what an earlier one wrote"
         case "index-changes":
-            return "its place depends on what the loop computes"
+            return _moving(subject, load)
         case "read-before":
             return None  # pipelined-write-after-read
     if any(h.escaped for h in subject.shared(histories) if h.buffer is load.tile):
@@ -72,6 +75,28 @@ def _cause(subject: Subject, load: PipelinedLoad, loops: list[Loop]) -> str | No
     if line is not None:
         return f"it is read at line {line}, outside the loop, where only one version can be meant"
     return None
+
+
+def _moving(subject: Subject, load: PipelinedLoad) -> str:
+    """Which memory decides where a copy reads."""
+    region = load.record.region("src")
+    steers = {v for start in (region.starts if region is not None else ()) for v in free_vars(start)}
+    bound = {n.var: n.value for n in walk(subject.program.body) if isinstance(n, Bind)}
+    names = [str(v.name) for v in steers if v in bound or not _is_loop_variable(load, v)]
+    read = {w for v in steers for w in (free_vars(bound[v]) if v in bound else {v})}
+    tiles = [b.name for b in subject.program.buffers if b.known and b.scope != "global" and b.var in read]
+    text = "" if region is None else f" {region.text()}"
+    if not tiles:
+        return f"its place{text} depends on what the loop computes"
+    via = f" ({', '.join(n for n in names if n not in tiles)})" if set(names) - set(tiles) else ""
+    return (
+        f"its place{text} depends on {', '.join(tiles)}{via}, and only indices in global memory are read "
+        "ahead: take them from there"
+    )
+
+
+def _is_loop_variable(load: PipelinedLoad, var: ir.Var) -> bool:
+    return any(v.same_as(var) for loop in load.record.context.loops for v in loop.vars)
 
 
 def _part(subject: Subject, load: PipelinedLoad) -> str:

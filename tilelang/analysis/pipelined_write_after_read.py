@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from tilelang.analysis.contents import History, Touch, histories
 from tilelang.analysis.subject import Subject
-from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.problem import Fix, Problem, Related
 from tilelang.diagnostics.rules.order import PIPELINED_WRITE_AFTER_READ
 from tilelang.ir.tile_program import For, Loop, walk
 from tilelang.ir.values import as_int
+from tilelang.ops.source_edits import keyword_edit
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -24,10 +25,10 @@ def check(subject: Subject) -> Iterator[Problem]:
     for history in subject.shared(histories):
         if history.buffer.scope == "shared" and not history.escaped:
             for loop in loops:
-                yield from _in_loop(history, loop)
+                yield from _in_loop(subject, history, loop)
 
 
-def _in_loop(history: History, loop: Loop) -> Iterator[Problem]:
+def _in_loop(subject: Subject, history: History, loop: Loop) -> Iterator[Problem]:
     inside = [t for t in history.touches if any(x is loop for x in t.context.loops)]
     if not inside or any(t.context.maybe or t.context.guards for t in inside):
         return
@@ -35,8 +36,10 @@ def _in_loop(history: History, loop: Loop) -> Iterator[Problem]:
     refill = next((t for t in inside if _is_load(t)), None)
     if first.mode != "read" or refill is None or refill.context.loops[-1] is not loop:
         return
+    edit = keyword_edit(loop.span, subject.text, "num_stages", 0)
     yield PIPELINED_WRITE_AFTER_READ.at(
         refill.record.span if refill.record is not None else refill.span,
+        fixes=() if edit is None else (Fix("Use num_stages=0", (edit,)),),
         related=(
             Related(first.span, f"{history.buffer.name} is read here"),
             Related(loop.span, "in this loop"),

@@ -14,6 +14,7 @@ from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import (
     READ_BEFORE_FIRST_WRITE,
     READ_BEFORE_WRITE,
+    READ_OF_NEW_OUTPUT,
     READ_PARTLY_WRITTEN,
 )
 from tilelang.diagnostics.span import Span
@@ -32,11 +33,15 @@ def check(subject: Subject) -> Iterator[Problem]:
             yield from _partly(subject, history)
             continue
         later = next((w for w in history.writes if w.shares_loop(first)), None)
-        yield (READ_BEFORE_WRITE if later is None else READ_BEFORE_FIRST_WRITE).at(
+        rule = READ_BEFORE_WRITE if later is None else READ_BEFORE_FIRST_WRITE
+        if history.buffer.role == "output":
+            rule = READ_OF_NEW_OUTPUT
+        yield rule.at(
             place_of(subject, history.buffer, first),
             related=declared(history.buffer),
             buffer=history.buffer.name,
             line=0 if later is None else later.span.line,
+            why=" of out_idx" if subject.program.style == "lazy" else "",
         )
 
 

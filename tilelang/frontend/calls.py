@@ -15,6 +15,7 @@ from tilelang.frontend.builtin_functions import BUILTIN_FUNCTIONS, call_builtin,
 from tilelang.frontend.classes import instantiate
 from tilelang.frontend.constants import any_not_given
 from tilelang.frontend.decorators import Decorator, PlainDecorator
+from tilelang.frontend.dtypes import read_dtype
 from tilelang.frontend.extern_calls import address
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.intrinsics import convert_value
@@ -303,7 +304,10 @@ def _buffer_method(
         target = args[0] if args else kwargs.get("dtype")
         if target is None:
             return Unknown("astype without a dtype")
-        return convert_value(run, method.owner, str(target.value), target.span, "astype")
+        dtype = read_dtype(run, target.value, target.span)
+        if isinstance(dtype, Unknown):
+            return dtype
+        return convert_value(run, method.owner, dtype, target.span, "astype")
     if method.name == "access_ptr":
         return _access_ptr(run, node, method.owner, args, kwargs)
     return run.unknown(f"`{method.name}` is not supported")

@@ -4,9 +4,11 @@ meet.
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Any
 
-from tilelang.arch.dtypes import canonical_dtype, dtype_info
+from tilelang.arch.dtypes import DTYPES, canonical_dtype, dtype_info
+from tilelang.diagnostics.problem import Edit, Fix
 from tilelang.diagnostics.rules.python import POINTERS_IN_MEMORY, UNKNOWN_DTYPE
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.model import TensorType
@@ -59,11 +61,20 @@ def read_dtype(run: Run, value: Any, span: Span) -> str | Unknown:
         return canonical_dtype(value)
     except ValueError as error:
         if "did you mean" in str(error) and value not in _NOT_HERE:
-            return run.report(UNKNOWN_DTYPE, span, what=str(error))
+            return run.report(UNKNOWN_DTYPE, span, fixes=_respelt(run, value, span), what=str(error))
         # The language may have it; only this compiler certainly has not.
         run.complete = False
         with run.guarded(maybe=True):
             return run.report(UNKNOWN_DTYPE, span, what=f"{value!r} is no dtype that this compiler supports")
+
+
+def _respelt(run: Run, value: Any, span: Span) -> tuple[Fix, ...]:
+    """The fixes that write a dtype spelt like `value`, where that is written out as text."""
+    written = run.text_of(span)
+    if written[1:-1] != value or written[0] not in "'\"":
+        return ()
+    near = [written[0] + name + written[0] for name in difflib.get_close_matches(value, DTYPES, n=3)]
+    return tuple(Fix(f"Change to {new}", (Edit(span, new),)) for new in near)
 
 
 def is_float(dtype: str) -> bool:

@@ -32,7 +32,12 @@ from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_traced, any_unknown, is_traced, kept, scalar
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.targets import assign
-from tilelang.frontend.traced_values import membership_needs_value, print_fix, traced_text
+from tilelang.frontend.traced_values import (
+    membership_needs_value,
+    print_fix,
+    search_needs_value,
+    traced_text,
+)
 from tilelang.ir.values import Buffer, Region, Unknown
 
 # Numbers and texts larger than this are no part of a kernel; computing them would stop the editor.
@@ -209,6 +214,8 @@ def _compare(
     if kind in (ast.Is, ast.IsNot):
         unknown = any_unknown([left, right])
         return unknown if unknown is not None else compare(kind, left, right)
+    if kind in (ast.In, ast.NotIn) and isinstance(right, Buffer | Region):
+        return search_needs_value(run, op, right_node)
     if isinstance(left, Buffer | Region | Late) and not (kind in (ast.Eq, ast.NotEq) and right is None):
         left = scalar(run, left, run.span(left_node))
     if isinstance(right, Buffer | Region | Late) and not (kind in (ast.Eq, ast.NotEq) and left is None):

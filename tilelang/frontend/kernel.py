@@ -82,6 +82,13 @@ def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
     else:
         missing = [n for n in missing if n not in run.signature.parameters]
         outputs = _returned(run, result) if not stopped else ()
+        if request.out_idx is not None and run.launched:
+            what = (
+                "out_idx is for factories of kernels; here the outputs are what T.empty makes and the kernel "
+            )
+            what += "returns: remove it"
+            at = run.source.name_span(definition(function))
+            run.report(BAD_ARGUMENTS, at, callee="tilelang.jit", what=what)
     _check_consts(run, stopped or request.stop_at_launch)
     return _program(run, request, style, outputs, missing)
 
@@ -234,8 +241,24 @@ def _returned(run: Run, result: Any) -> tuple[str, ...]:
     for buffer in made:
         if buffer not in returned:
             what = f"`{buffer.name}` is made by T.empty but not returned; add `return {buffer.name}`"
-            run.report(OUTPUT_NOT_RETURNED, buffer.name_span, what=what)
+            fixes = _return_fix(run, made) if result is None else ()
+            run.report(OUTPUT_NOT_RETURNED, buffer.name_span, fixes=fixes, what=what)
     return tuple(b.name for b in returned)
+
+
+def _return_fix(run: Run, made: list[Buffer]) -> tuple[Fix, ...]:
+    """`return B` behind a body that returns nothing anywhere."""
+    function = run.scope.function
+    if function is None or run.source.path != made[0].name_span.path:
+        return ()
+    body = definition(function).body
+    if any(isinstance(n, ast.Return) for statement in body for n in ast.walk(statement)):
+        return ()
+    end = run.span(body[-1])
+    at = Span(end.path, end.end_line, end.end_column, end.end_line, end.end_column)
+    indent = run.source.lines[body[-1].lineno - 1][: body[-1].col_offset]
+    new = f"return {', '.join(b.name for b in made)}"
+    return (Fix(f"Add `{new}`", (Edit(at, f"\n{indent}{new}"),)),) if not indent.strip() else ()
 
 
 def _wrong_return(run: Run, value: Any, span: Span) -> None:

@@ -21,7 +21,7 @@ from tilelang.frontend.model import ClassValue, Instance, Late
 from tilelang.frontend.operators import binary, cast, fold
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
-from tilelang.frontend.tensors import is_tensor_constructor, subscripted_tensor
+from tilelang.frontend.tensors import is_tensor_constructor, subscripted_tensor, whole_division
 from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int, show
 
 
@@ -215,6 +215,7 @@ def _integer(run: Run, value: Any, node: ast.expr, dim: Any) -> Any:
             return run.report(
                 FLOAT_INDEX,
                 span,
+                fixes=whole_division(run, value, span),
                 what="an index",
                 text=f"`{ast.unparse(node)}`",
                 dtype=dtype,
@@ -224,7 +225,13 @@ def _integer(run: Run, value: Any, node: ast.expr, dim: Any) -> Any:
     if isinstance(value, float):
         hint = "; use `//` instead of `/`" if isinstance(node, ast.BinOp) else ""
         return run.report(
-            FLOAT_INDEX, span, what="an index", text=f"`{ast.unparse(node)}`", dtype="a float", hint=hint
+            FLOAT_INDEX,
+            span,
+            fixes=whole_division(run, value, span),
+            what="an index",
+            text=f"`{ast.unparse(node)}`",
+            dtype="a float",
+            hint=hint,
         )
     return run.report(
         FLOAT_INDEX,

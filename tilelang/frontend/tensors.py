@@ -12,7 +12,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.arch.dtypes import dtype_info
-from tilelang.diagnostics.problem import Related
+from tilelang.diagnostics.problem import Fix, Related
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, FLOAT_INDEX
 from tilelang.diagnostics.rules.shape import VIEW_SHAPE
 from tilelang.diagnostics.span import Span
@@ -22,13 +22,14 @@ from tilelang.frontend.model import TensorType
 from tilelang.frontend.operators import binary, fold
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import dtype_of_expr, scalar
-from tilelang.ir.prove import Prover, positive_symbols
+from tilelang.ir.prove import Prover, operands_of, positive_symbols
 from tilelang.ir.tile_program import Alloc, Symbol
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 from tilelang.language import StridedTensor, Tensor
 from tilelang.language import dynamic as language_dynamic
 from tilelang.language.values import DynamicSize, SizeExpression
 from tilelang.ops.operands import shape_text
+from tilelang.ops.source_edits import whole_division_edits
 
 SIZE_LIMIT = 2**31  # of extents: block, loop and element numbers are int32
 STRIDE_LIMIT = 2**63  # offsets past 2**31 are computed in 64 bits
@@ -137,7 +138,23 @@ def read_size(run: Run, value: Any, span: Span, what: str = "a size", limit: int
     dtype = dtype_of_expr(value) if isinstance(value, ir.Expr) else f"a {type(value).__name__}"
     text = show(value) if isinstance(value, ir.Expr) else repr(value)
     advice = "; use `//` instead of `/`" if "float" in dtype else ""
-    return run.report(FLOAT_INDEX, span, what=what, text=f"`{text}`", dtype=dtype, hint=advice)
+    fixes = whole_division(run, value, span)
+    return run.report(FLOAT_INDEX, span, fixes=fixes, what=what, text=f"`{text}`", dtype=dtype, hint=advice)
+
+
+def whole_division(run: Run, value: Any, span: Span) -> tuple[Fix, ...]:
+    """The fix that writes `//` for `/`, where the result is an integer then."""
+    if isinstance(value, ir.Expr) and _has_float_leaf(value):
+        return ()
+    edits = whole_division_edits(span, run.source.text)
+    return (Fix("Divide with `//`", edits),) if edits else ()
+
+
+def _has_float_leaf(value: ir.Expr) -> bool:
+    """Whether a variable or an element that the value is made of is a float."""
+    if isinstance(value, ir.Var | ir.TensorLoad):
+        return is_float(dtype_of_expr(value))
+    return any(_has_float_leaf(part) for part in operands_of(value) if isinstance(part, ir.Expr))
 
 
 def _too_large(run: Run, value: int, span: Span, what: str, limit: int) -> Unknown:

@@ -117,6 +117,17 @@ def membership_needs_value(
     )
 
 
+def search_needs_value(run: Run, op: ast.cmpop, right: ast.expr) -> Unknown:
+    """`x in tile`: the elements are known only when the kernel runs."""
+    return run.report(
+        PYTHON_BOOL,
+        run.span(right),
+        call="`not in`" if isinstance(op, ast.NotIn) else "`in`",
+        operand=f"`{run.text_of(run.span(right))}`",
+        instead="compare its elements in a loop, and keep what is found in a T.alloc_var",
+    )
+
+
 def _spelled_out(run: Run, left: ast.expr, right: ast.expr, negated: bool) -> str | None:
     """`(x == 1 or x == 2)`, `(0 <= x < n)`; None where the source does not show what is in the container."""
     name = _text(run, left)

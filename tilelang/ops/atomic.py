@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.arch.atomics import atomic_dtypes, atomic_orders
-from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules.dtype import ATOMIC_DTYPE, ATOMIC_ORDER
 from tilelang.diagnostics.rules.scope import ATOMIC_SCOPE
 from tilelang.diagnostics.rules.shape import ATOMIC_SHAPE
+from tilelang.diagnostics.span import text_lines
 from tilelang.ir import tile_ops
 from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
@@ -23,6 +24,7 @@ from tilelang.ir.values import Region, as_int
 from tilelang.ops.build import attributes, convert, operand_region
 from tilelang.ops.extents import copy_extents
 from tilelang.ops.operands import declared, dtype_name, scope_name, shape_text, times
+from tilelang.ops.source_edits import span_text
 from tilelang.ops.tile_op import CheckContext, Mode, OpDescription, RegionAccess, TileOp
 
 from tvm import ir  # isort: skip
@@ -147,6 +149,17 @@ def _index(value: Any) -> Any:
     return X.const(value, "int32") if isinstance(value, int) else value
 
 
+def _plain_update(record: OpRecord, dst: Region, source: str) -> tuple[Fix, ...]:
+    """`T.atomic_add(f[i], x)` as `f[i] += x`, where the call is a statement of its own."""
+    place, value = (span_text(record.span_of(name), source) for name in ("dst", "values"))
+    before = text_lines(source)[record.span.line - 1][: record.span.column - 1] if place else "?"
+    single = len(record.value("values", ())) == 1 and _lanes(record) == 1
+    if not single or not dst.is_point or before.strip() or not value:
+        return ()
+    new = f"{place} += {value}"
+    return (Fix(f"Write `{new}`", (Edit(record.span, new),)),)
+
+
 def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
     """atomic-scope, atomic-dtype, atomic-order, atomic-shape."""
     dst, src, kind = record.region("dst"), _source(record), str(record.value("kind"))
@@ -156,6 +169,7 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
         yield ATOMIC_SCOPE.at(
             record.span_of("dst"),
             related=declared(dst.buffer),
+            fixes=_plain_update(record, dst, context.text) if kind == "add" else (),
             buffer=dst.buffer.name,
             scope=scope_name(dst.buffer),
         )

@@ -31,10 +31,12 @@ from tilelang.ops.build import attributes, operand_region, option
 from tilelang.ops.operands import declared, dtype_name, regions, scope_name, shape_text, times
 from tilelang.ops.source_edits import (
     append_argument,
+    dtype_edit,
     keyword_edit,
     keyword_span,
     rename_callee,
     replace_argument,
+    shape_edit,
 )
 from tilelang.ops.tile_op import CheckContext, Mode, OpDescription, RegionAccess, TileOp, WgmmaChoice
 
@@ -123,6 +125,11 @@ class _Side:
     argument: str  # "A", "B", "C"
     region: Region
     size: Value
+    row: bool  # the last dimension but one, not the last
+
+    @property
+    def axis(self) -> int:
+        return len(self.region.buffer.shape) - (2 if self.row else 1)
 
 
 def _sides(
@@ -133,9 +140,9 @@ def _sides(
     k2, n = reversed(b.extents[-2:]) if transpose_b else b.extents[-2:]
     m2, n2 = c.extents[-2:]
     return [
-        (_Side("K", "A", a, k), _Side("K", "B", b, k2)),
-        (_Side("M", "A", a, m), _Side("M", "C", c, m2)),
-        (_Side("N", "B", b, n), _Side("N", "C", c, n2)),
+        (_Side("K", "A", a, k, transpose_a), _Side("K", "B", b, k2, not transpose_b)),
+        (_Side("M", "A", a, m, not transpose_a), _Side("M", "C", c, m2, True)),
+        (_Side("N", "B", b, n, transpose_b), _Side("N", "C", c, n2, False)),
     ]
 
 
@@ -212,11 +219,27 @@ def _shape_problems(
     cure = _fitting_transposes(found, transposes, context)
     if cure is None:
         for left, right in wrong:
-            yield _shape_problem(record, left, right, shape_rules.GEMM_SHAPE)
+            fixes = _allocation_fixes(left, right, context) if len(wrong) == 1 else ()
+            yield _shape_problem(record, left, right, shape_rules.GEMM_SHAPE, fixes)
         return
     text, fixes = transpose_fixes(record, transposes, cure)
     left, right = wrong[0]
     yield _shape_problem(record, left, right, shape_rules.GEMM_SHAPE_TRANSPOSED, fixes, option=text)
+
+
+def _allocation_fixes(left: _Side, right: _Side, context: CheckContext) -> tuple[Fix, ...]:
+    """Either tile allocated as the other wants it, where their extents are numbers in the text."""
+    found = []
+    for side, other in ((right, left), (left, right)):
+        buffer, old, new = side.region.buffer, as_int(side.size), as_int(other.size)
+        whole = side.region.whole and buffer.role is None and buffer.view_of is None
+        if not whole or old is None or new is None:
+            continue
+        edit = shape_edit(buffer.span, context.text, side.axis, old, new)
+        if edit is not None:
+            shape = shape_text([new if d == side.axis else e for d, e in enumerate(buffer.shape)])
+            found.append(Fix(f"Allocate {buffer.name} as {shape}", (edit,)))
+    return tuple(found)
 
 
 def transpose_fixes(
@@ -372,9 +395,15 @@ def _check_dtypes(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
     if not legal:
         yield _no_instruction(record, operand, known, context.target)
     elif c is not None and accumulator is not None and accumulator not in legal:
+        edits = {
+            new: dtype_edit(c.buffer.span, context.text, accumulator, new) for new in dict.fromkeys(legal)
+        }
         yield dtype_rules.GEMM_ACCUMULATOR.at(
             record.span_of("C"),
             related=declared(c.buffer),
+            fixes=tuple(
+                Fix(f"Make {c.buffer.name} {new}", (e,)) for new, e in edits.items() if e is not None
+            ),
             c=c.buffer.name,
             c_dtype=accumulator,
             operand=operand,

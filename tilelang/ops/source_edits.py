@@ -102,6 +102,78 @@ def factor_edit(span: Span, source: str, names: list[str], function: str) -> Edi
     return None
 
 
+def statement_removal(name: Span, value: Span, source: str) -> Edit | None:
+    """Remove the assignment `name = value` with its lines; None where other code stands on them, or where its
+    block might have no other statement.
+    """
+    lines = text_lines(source)
+    if not 0 < name.line <= value.end_line < len(lines):
+        return None
+    first, last = lines[name.line - 1], lines[value.end_line - 1]
+    indent, behind = first[: name.column - 1], last[value.end_column - 1 :].strip()
+    between = span_text(
+        replace(name, column=name.end_column, end_line=value.line, end_column=value.column), source
+    )
+    if indent.strip() or between.strip() != "=" or (behind and not behind.startswith("#")):
+        return None
+    following = lines[value.end_line]
+    if (
+        not following.startswith(indent)
+        or not following[len(indent) :].strip()
+        or following[len(indent)] in " \t"
+    ):
+        return None
+    return Edit(Span(name.path, name.line, 1, value.end_line + 1, 1), "")
+
+
+def whole_division_edits(span: Span, source: str) -> tuple[Edit, ...]:
+    """Write `//` for each `/` of the expression, or of the expressions of the tuple, at a span; nothing where
+    floats are written out, or where no division stands outside of calls.
+    """
+    text = f"({span_text(span, source)})"
+    try:
+        node = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return ()
+    edits: list[Edit] = []
+    pending: list[ast.expr] = [node]
+    while pending:
+        part = pending.pop()
+        match part:
+            case ast.Constant(value=float()):
+                return ()
+            case ast.Tuple() | ast.List():
+                pending += part.elts
+            case ast.UnaryOp():
+                pending.append(part.operand)
+            case ast.BinOp():
+                pending += [part.left, part.right]
+                if isinstance(part.op, ast.Div):
+                    left, right = _span_in(span, source, part.left), _span_in(span, source, part.right)
+                    between = replace(left, line=left.end_line, column=left.end_column)
+                    between = replace(between, end_line=right.line, end_column=right.column)
+                    written = span_text(between, source)
+                    at = between.column + written.find("/")
+                    if between.line != between.end_line or written.count("/") != 1:
+                        return ()
+                    edits.append(Edit(replace(between, column=at, end_column=at + 1), "//"))
+    return tuple(edits)
+
+
+def shape_edit(call: Span, source: str, dim: int, old: int, new: int) -> Edit | None:
+    """Write another number for one extent of the shape that the call at a span gives first, as a tuple or a
+    list with that number written out.
+    """
+    node = _call_at(call, source)
+    shape = node.args[0] if node is not None and node.args else None
+    if not isinstance(shape, ast.Tuple | ast.List) or dim >= len(shape.elts):
+        return None
+    found = shape.elts[dim]
+    if not isinstance(found, ast.Constant) or found.value != old or type(found.value) is not int:
+        return None
+    return Edit(_span_in(call, source, found), str(new))
+
+
 def last_argument(call: Span, source: str) -> Span | None:
     """The empty span behind the last argument of the call at a span; None if it has none."""
     node = _call_at(call, source)

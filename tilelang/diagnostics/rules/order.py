@@ -26,6 +26,11 @@ READ_BEFORE_FIRST_WRITE = replace(
     READ_BEFORE_WRITE,
     message="{buffer} is read here before line {line} writes it for the first time: fill it before the loop",
 )
+READ_OF_NEW_OUTPUT = replace(
+    READ_BEFORE_WRITE,
+    message="{buffer} is read here, but it is an output{why}: each call allocates it anew, so it holds "
+    "nothing",
+)
 READ_PARTLY_WRITTEN = replace(
     READ_BEFORE_WRITE,
     message="{missing} of dimension {dim} of {buffer} is read here, but nothing was written there",
