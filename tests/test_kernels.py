@@ -1,5 +1,8 @@
 """Forms that the examples do not show, against torch on both devices: operands, stages, attention."""
 
+import enum
+from dataclasses import dataclass
+
 import pytest
 import torch
 
@@ -199,3 +202,44 @@ def test_floats_are_no_reals(device):
     """What algebra would simplify away: a sum that rounds, and zero times infinity or NaN."""
     a = torch.tensor([1.25, -3.0, float("inf"), float("nan")] * 50, device=device)
     torch.testing.assert_close(compiled_for(rounding, device)(a), (a + 1e8) - 1e8 + a * 0, equal_nan=True)
+
+
+class Fold(enum.Enum):
+    SUM = "sum"
+    MAX = "max"
+
+
+@dataclass(frozen=True)
+class Options:
+    fold: Fold = Fold.SUM
+    block: int = 64
+
+
+@tilelang.jit
+def compared_conditions(X, options: Options):
+    N = T.const("N")
+    X: T.Tensor((N,), "int32")
+    Y = T.empty((N,), "int32")
+    match options:
+        case Options(Fold.SUM, block=64):
+            other = 3
+        case Options(fold=Fold.MAX):
+            other = 4
+        case _:
+            other = 5
+    with T.Kernel(T.ceildiv(N, options.block), threads=64) as b:
+        for i in T.Parallel(options.block):
+            odd = X[b * options.block + i] % 2 == 1
+            late = T.if_then_else(odd != (i > 48), 2, other)
+            Y[b * options.block + i] = T.if_then_else(odd == (i < 32), 1, late)
+    return Y
+
+
+def test_conditions_are_compared_and_options_matched(device):
+    x = torch.randint(0, 9, (128,), dtype=torch.int32, device=device)
+    i = torch.arange(128, device=device) % 64
+    odd = x % 2 == 1
+    for fold, other in zip(Fold, (3, 4), strict=True):
+        found = compiled_for(compared_conditions, device)(x, Options(fold))
+        expected = torch.where(odd == (i < 32), 1, torch.where(odd != (i > 48), 2, other))
+        assert torch.equal(found, expected.to(torch.int32))

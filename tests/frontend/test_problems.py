@@ -458,3 +458,61 @@ def test_an_element_without_indices_has_an_address_and_no_neighbour():
     """
     (problem,) = static(text).problems
     assert problem.rule == "bad-arguments" and "`offset` would lead out of it" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text"),
+    [
+        (  # options that go on to the launch
+            "build",
+            """
+        def build(M, N, **options):
+            options.setdefault("threads", 64)
+            @T.prim_func
+            def main(A: T.Tensor((M, N), "int8"), B: T.Tensor((M, N), "int8")):
+                with T.Kernel(T.ceildiv(M, 16), **options) as bm:
+                    s = T.alloc_shared((16, 32), "int8")
+                    T.copy(A[bm * 16, 0], s)
+                    T.copy(s, B[bm * 16, 0])
+            return main
+        f = build(64, 32)
+        """,
+        ),
+        (  # what nobody calls here is called elsewhere, with more than its names
+            "outer.inner",
+            """
+        def outer(M, *dims, **options):
+            @tilelang.jit(out_idx=-1)
+            def inner():
+                n = dims[0]
+                @T.prim_func
+                def main(A: T.Tensor((M, n), "int8"), B: T.Tensor((M, n), "int8")):
+                    with T.Kernel(T.ceildiv(M, 16), threads=options["threads"]) as bm:
+                        s = T.alloc_shared((16, 64), "int8")
+                        T.copy(A[bm * 16, 0], s)
+                        T.copy(s, B[bm * 16, 0])
+                return main
+            return inner()
+        """,
+        ),
+        (  # a thread for each element of a row, whose length each call gives
+            "rows",
+            """
+        @tilelang.jit
+        def rows(X):
+            B, N = T.const("B, N")
+            X: T.Tensor((B, N), "float32")
+            Y = T.empty((B, N), "float32")
+            with T.Kernel(B, threads=N) as b:
+                s = T.alloc_shared((N,), "float32")
+                T.copy(X[b, :], s)
+                T.copy(s, Y[b, :])
+            return Y
+        """,
+        ),
+    ],
+    ids=["options", "rest", "threads"],
+)
+def test_what_only_a_call_gives_is_no_mistake(kernel: str, text: str):
+    program = static(text, kernel)
+    assert program.problems == [] and not program.complete

@@ -211,6 +211,40 @@ def k(A, C):
     assert problem is not None and problem.severity is Severity.HINT
 
 
+def test_layouts_of_tiles_of_open_width_are_not_compared():
+    """Both products lie alike for every D; only without its number the inference finds no common place."""
+    text = """
+@tilelang.jit
+def k(Q, K, V, P):
+    S, D = T.const("S, D")
+    Q: T.Tensor((S, D), T.float16)
+    K: T.Tensor((S, D), T.float16)
+    V: T.Tensor((S, D), T.float16)
+    P: T.Tensor((S, D), T.float32)
+    with T.Kernel(T.ceildiv(S, 32), threads=128) as bx:
+        q = T.alloc_shared((32, D), T.float16)
+        s = T.alloc_fragment((32, 32), T.float32)
+        d = T.alloc_fragment((32, 32), T.float32)
+        w = T.alloc_fragment((32, 32), T.float16)
+        o = T.alloc_fragment((32, D), T.float32)
+        k = T.alloc_shared((32, D), T.float16)
+        v = T.alloc_shared((32, D), T.float16)
+        T.copy(Q[bx * 32, 0], q)
+        T.copy(K[bx * 32, 0], k)
+        T.copy(V[bx * 32, 0], v)
+        T.clear(s)
+        T.clear(d)
+        T.clear(o)
+        T.gemm(q, k, s, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+        T.gemm(q, v, d, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
+        for i, j in T.Parallel(32, 32):
+            w[i, j] = s[i, j] * d[i, j]
+        T.gemm(w, v, o, policy=T.GemmWarpPolicy.FullRow)
+        T.copy(o, P[bx * 32, 0])
+"""
+    assert layout_problem(text) is None
+
+
 def test_an_open_size_that_a_call_gives_is_not_called_a_run_time_size():
     text = """
 @tilelang.jit

@@ -240,7 +240,7 @@ def _compare(
     if isinstance(left, Instance | ClassValue | Function) or isinstance(
         right, Instance | ClassValue | Function
     ):
-        return _compare_objects(kind, left, right)
+        return compare_objects(kind, left, right)
     try:
         return fold(compare(kind, left, right))
     except RecursionError:
@@ -264,11 +264,11 @@ def _among(kind: type[ast.cmpop], left: Any, members: Any, lost: Unknown) -> Any
     return found if kind is ast.In else negate(found)
 
 
-def _compare_objects(kind: type[ast.cmpop], left: Any, right: Any) -> Any:
+def compare_objects(kind: type[ast.cmpop], left: Any, right: Any) -> Any:
     """Comparison where one side is interpreted: equal objects are known, most others are not."""
     lost = Unknown("a comparison of these objects is not known to the compiler")
     if kind in (ast.In, ast.NotIn) and isinstance(right, list | tuple | set | dict):
-        answers = [_compare_objects(ast.Eq, left, item) for item in right]
+        answers = [compare_objects(ast.Eq, left, item) for item in right]
         found: Any = any(a is True for a in answers)
         if not found and any(isinstance(a, Unknown) for a in answers):
             return lost

@@ -116,13 +116,23 @@ def call_function(
     kwargs: dict[str, Argument],
     node: ast.AST,
     span: Span,
+    *,
+    all_passed: bool = True,
 ) -> Any:
-    """Interpret a call: parameters bound as Python binds them, the body in the caller's place of the tree."""
+    """Interpret a call: parameters bound as Python binds them, the body in the caller's place of the tree.
+
+    all_passed: whether `args` and `kwargs` are all that the caller passes; else `*args` and `**kwargs` are
+    not known.
+    """
     bound = bind_arguments(run, signature(function), f"`{function.name}`", args, kwargs, span, span)
     if isinstance(bound, Unknown):
         return bound
     scope = new_scope(function)
     _bind_parameters(run, function, bound, scope)
+    if not all_passed:
+        for rest in (function.node.args.vararg, function.node.args.kwarg):
+            if rest is not None:
+                scope.names[rest.arg] = Unknown(f"what is passed as `{rest.arg}` is not known here")
     with run.called(node, function.name), run.nested(run.block, run.context):
         saved = run.scope, run.source, run.loops, run.binding_name, run.maybe_returned
         run.scope, run.source, run.loops = scope, function.source, []

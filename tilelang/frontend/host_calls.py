@@ -131,7 +131,7 @@ def call_with_defaults(run: Run, function: Function, given: Mapping[str, Any] | 
             values[name] = Argument(Unknown(f"`{name}` has no value"), at, name, at)
     positional = [a.arg for a in function.node.args.posonlyargs]
     args = [values.pop(name) for name in positional if name in values]
-    return call_function(run, function, args, values, function.node, at)
+    return call_function(run, function, args, values, function.node, at, all_passed=False)
 
 
 def _entries(statements: Sequence[ast.stmt]) -> list[ast.stmt]:

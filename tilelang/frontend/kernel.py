@@ -63,6 +63,10 @@ def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
         if value is NO_VALUE:
             value = Unknown(f"the parameter `{name}` has no value here")
         scope.names[name] = value
+    for rest in (function.node.args.vararg, function.node.args.kwarg):
+        if rest is not None:  # `*args` and `**options` of a factory
+            lost = Unknown(f"what is passed as `{rest.arg}` is not known here")
+            scope.names[rest.arg] = request.values.get(rest.arg, lost)
     run.signature = Signature(
         consts=request.consts, names=tuple(names), node_scope=scope, stop_at_launch=request.stop_at_launch
     )

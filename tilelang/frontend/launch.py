@@ -13,7 +13,9 @@ from tvm import tirx as X
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.allreduce import CommReducer
+from tilelang.frontend.discovery import resolve
 from tilelang.frontend.extern_calls import address, import_source
+from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.model import Flow, Frame
 from tilelang.frontend.names import bind_name
 from tilelang.frontend.operators import disjunction
@@ -24,8 +26,10 @@ from tilelang.frontend.targets import assign
 from tilelang.frontend.tensors import read_size
 from tilelang.frontend.thread_returns import refuse_others
 from tilelang.ir import tile_ops
+from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Alloc, Context, Evaluate, Guard, If, Launch
 from tilelang.ir.values import Region, Unknown, as_int, show
+from tilelang.language.launch import ClusterKernel, Kernel
 
 DEFAULT_THREADS = 128
 SOURCE_ENTRY = "tl.source_entry"  # attribute of the function: the entry of a hand-written kernel
@@ -55,6 +59,12 @@ def _with_items(run: Run, node: ast.With, items: list[ast.withitem]) -> Flow | N
             run.span(item.context_expr),
             what=f"T.{value.name} is a loop: write `for ... in`",
         )
+    if isinstance(value, Unknown) and run.launch is None and _is_launch(run, item.context_expr):
+        run.complete = False  # a launch with arguments that are not known: its body says nothing
+        for name in assigned_names(run.source, [node]):
+            run.scope.names[name] = value
+        run.launched = True
+        return None
     if item.optional_vars is not None:
         assign(run, item.optional_vars, Unknown("what this `with` gives is not known to the compiler"))
     return _with_items(run, node, rest)
@@ -70,6 +80,11 @@ def _with_attr(run: Run, node: ast.With, rest: list[ast.withitem], frame: Frame)
         return _with_items(run, node, rest)
     finally:
         run.reducers.pop()
+
+
+def _is_launch(run: Run, node: ast.expr) -> bool:
+    called = resolve(node.func, run.scope) if isinstance(node, ast.Call) else None
+    return called is Kernel or called is ClusterKernel
 
 
 def _launch(
@@ -273,6 +288,9 @@ def _threads(run: Run, frame: Frame) -> tuple[int, ...] | None:
         number = as_int(extent)
         if isinstance(extent, Unknown):
             return None
+        if number is None and _open_sizes(run, extent):
+            run.unknown("a number of threads that each call gives")
+            return None
         if number is None or number <= 0:
             what = (
                 f"the number of threads must be a positive number known at compile time, not {show(extent)}"
@@ -289,6 +307,12 @@ def _threads(run: Run, frame: Frame) -> tuple[int, ...] | None:
         )
         return None
     return tuple(numbers)
+
+
+def _open_sizes(run: Run, extent: Any) -> bool:
+    """Whether an extent is made of T.const alone, which has a number in every call."""
+    consts = {s.var for s in run.symbols if s.kind == "const"}
+    return isinstance(extent, ir.Expr) and all(v in consts for v in free_vars(extent))
 
 
 def _names(target: ast.expr | None, count: int) -> list[str]:

@@ -9,14 +9,17 @@ from typing import Any
 from tilelang.diagnostics.rules.python import UNSUPPORTED_PYTHON
 from tilelang.frontend.branches import undecided
 from tilelang.frontend.constants import any_not_given
+from tilelang.frontend.expressions import compare_objects
 from tilelang.frontend.loops import truth
-from tilelang.frontend.model import ClassValue, Flow, Instance
+from tilelang.frontend.model import ClassValue, Flow, Function, Instance
 from tilelang.frontend.names import bind_name
+from tilelang.frontend.operators import compare
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_traced, any_unknown
 from tilelang.ir.values import Unknown
 
 _LITERAL_TYPES = (bool, int, float, str, bytes, list, tuple, dict, set)
+_INTERPRETED = (Instance, ClassValue, Function)
 _UNSURE = Unknown("whether a pattern matches is not known")
 
 Bindings = dict[str, tuple[Any, ast.pattern]]
@@ -115,12 +118,14 @@ def _fits(run: Run, pattern: ast.pattern, subject: Any, bound: Bindings) -> bool
 def _equal(a: Any, b: Any) -> bool | Unknown:
     if a is b:
         return True
-    plain = (bool, int, float, str, bytes, type(None))
-    if isinstance(a, plain) and isinstance(b, plain):
-        return a == b
-    if isinstance(a, Instance) and a.cls.is_enum and isinstance(b, Instance) and b.cls is a.cls:
-        return False
-    return _UNSURE
+    if isinstance(a, _INTERPRETED) or isinstance(b, _INTERPRETED):
+        answer = compare_objects(ast.Eq, a, b)
+    else:
+        try:
+            answer = compare(ast.Eq, a, b)
+        except Exception:  # noqa: BLE001 (untraced operands are the user's objects)
+            return _UNSURE
+    return answer if isinstance(answer, bool) else _UNSURE
 
 
 def _any_fits(run: Run, patterns: Sequence[ast.pattern], subject: Any, bound: Bindings) -> bool | Unknown:
@@ -189,6 +194,8 @@ def _class_fits(run: Run, pattern: ast.MatchClass, subject: Any, bound: Bindings
         if pattern.kwd_patterns or len(pattern.patterns) > 1:
             return _UNSURE
         return _all_fit(run, [(p, subject) for p in pattern.patterns], bound)
+    if isinstance(cls, type) and not isinstance(subject, _INTERPRETED):
+        return _native_class_fits(run, pattern, cls, subject, bound)
     if not isinstance(cls, ClassValue) or not isinstance(subject, Instance):
         return False if isinstance(cls, ClassValue) and isinstance(subject, _LITERAL_TYPES) else _UNSURE
     if subject.cls is not cls:
@@ -201,3 +208,19 @@ def _class_fits(run: Run, pattern: ast.MatchClass, subject: Any, bound: Bindings
     if any(name not in subject.attributes for name, _ in wanted):
         return _UNSURE
     return _all_fit(run, [(p, subject.attributes[name]) for name, p in wanted], bound)
+
+
+def _native_class_fits(
+    run: Run, pattern: ast.MatchClass, cls: type, subject: Any, bound: Bindings
+) -> bool | Unknown:
+    """A class of running Python, such as a dataclass of options, and an object of it."""
+    if not isinstance(subject, cls):
+        return False
+    names = getattr(cls, "__match_args__", ())
+    if len(pattern.patterns) > len(names):
+        return _UNSURE
+    wanted = [*zip(names, pattern.patterns, strict=False)]
+    wanted += [*zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True)]
+    if any(not hasattr(subject, name) for name, _ in wanted):
+        return False  # as Python has it
+    return _all_fit(run, [(p, getattr(subject, name)) for name, p in wanted], bound)

@@ -280,6 +280,8 @@ def compare(kind: type[ast.cmpop], a: Any, b: Any) -> Any:
         return PYTHON_COMPARE[kind](int(a.value), int(b.value))
     if a.same_as(b) and isinstance(a, ir.Var):
         return kind in (ast.Eq, ast.LtE, ast.GtE)
+    if dtype_of_expr(a) == "bool" == dtype_of_expr(b):  # as in Python; LLVM would compare them as floats
+        a, b = X.Cast("int32", a), X.Cast("int32", b)
     return _COMPARE[kind](a, b)
 
 

@@ -18,7 +18,7 @@ from tilelang.diagnostics.rules.shape import VIEW_SHAPE
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.dtypes import dtype_name, is_float, read_dtype
-from tilelang.frontend.model import TensorType
+from tilelang.frontend.model import Instance, TensorType
 from tilelang.frontend.operators import binary, fold
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import dtype_of_expr, scalar
@@ -115,6 +115,8 @@ def read_shape(run: Run, value: Any, span: Span, limit: int = SIZE_LIMIT) -> tup
     if isinstance(value, Unknown):
         run.complete = False
         return value
+    if isinstance(value, Instance):
+        value = value.items() or value  # a named tuple of extents
     entries = list(value) if isinstance(value, tuple | list) else [value]
     if id(value) in run.tainted:
         return run.unknown("the shape is changed on a path that may not be taken")
