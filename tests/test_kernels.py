@@ -243,3 +243,24 @@ def test_conditions_are_compared_and_options_matched(device):
         found = compiled_for(compared_conditions, device)(x, Options(fold))
         expected = torch.where(odd == (i < 32), 1, torch.where(odd != (i > 48), 2, other))
         assert torch.equal(found, expected.to(torch.int32))
+
+
+@tilelang.jit
+def same_memory(A):
+    M, N = T.const("M, N")
+    A: T.Tensor((M, N), "float16")
+    B = T.empty((M, N), "float16")
+    with T.Kernel(T.ceildiv(M * N, 64), threads=64) as b:
+        flat = T.Tensor((M * N,), "float16", A.data)
+        out = T.Tensor((M * N,), "float16", data=B.data)
+        tile = T.alloc_shared((64,), "float16")
+        T.copy(flat[b * 64], tile)
+        for i in T.Parallel(64):
+            if b * 64 + i < M * N:
+                out[b * 64 + i] = tile[i] + 1
+    return B
+
+
+def test_a_tensor_made_of_the_memory_of_another(device):
+    a = random(7, 30, dtype=torch.float16, device=device)
+    assert torch.equal(compiled_for(same_memory, device)(a), a + 1)

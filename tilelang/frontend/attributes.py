@@ -24,6 +24,7 @@ from tilelang.frontend.kernel_objects import is_kernel_object, kernel_attribute
 from tilelang.frontend.model import (
     NO_VALUE,
     BoundMethod,
+    BufferData,
     ClassValue,
     Function,
     Instance,
@@ -171,7 +172,9 @@ def _buffer_attribute(run: Run, node: ast.Attribute, owner: Buffer | Region) -> 
         case "astype" if isinstance(owner, Region):
             return BufferMethod(owner, "astype")
         case "data":
-            return run.unknown("addresses of buffers are not supported")
+            was_complete = run.complete
+            run.complete = False
+            return BufferData("addresses of buffers are not supported", buffer, was_complete)
     return _missing(run, node, f"the buffer `{buffer.name}`", _BUFFER_ATTRIBUTES)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.source import Source
-from tilelang.ir.values import Dim, Region, Unknown
+from tilelang.ir.values import Buffer, Dim, Region, Unknown
 
 if TYPE_CHECKING:
     from tilelang.frontend.scope import Scope
@@ -96,6 +96,14 @@ class Frame:
     arguments: Mapping[str, Any]
     spans: Mapping[str, Span]
     span: Span
+
+
+@dataclass(frozen=True)
+class BufferData(Unknown):
+    """`A.data`, an address: known only as the memory of a tensor, `T.Tensor(shape, dtype, A.data)`."""
+
+    buffer: Buffer
+    was_complete: bool  # before this address was asked for
 
 
 @dataclass(eq=False)

@@ -18,7 +18,7 @@ from tilelang.diagnostics.rules.shape import VIEW_SHAPE
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.dtypes import dtype_name, is_float, read_dtype
-from tilelang.frontend.model import Instance, TensorType
+from tilelang.frontend.model import BufferData, Instance, TensorType
 from tilelang.frontend.operators import binary, fold
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import dtype_of_expr, scalar
@@ -57,11 +57,31 @@ def subscripted_tensor(run: Run, owner: Any, node: ast.Subscript) -> Any:
 
 
 def tensor(run: Run, call: Bound) -> Any:
-    """`T.Tensor(shape, dtype)`."""
+    """`T.Tensor(shape, dtype)`; with `data=A.data` the memory of A in another shape."""
+    data = call.value("data")
+    if isinstance(data, BufferData) and run.launch is not None:
+        return _same_memory(run, call, data)
     value = call.value("dtype", "float32")
     return _tensor_type(
         run, call.value("shape"), None, value, call.span, call.span_of("shape"), call.span_of("dtype")
     )
+
+
+def _same_memory(run: Run, call: Bound, data: BufferData) -> Any:
+    run.complete = data.was_complete
+    source = data.buffer
+    dims = read_shape(run, call.value("shape"), call.span_of("shape"))
+    dtype = read_dtype(run, call.value("dtype", "float32"), call.span_of("dtype"))
+    if isinstance(dims, Unknown):
+        return dims
+    old, new = _product(source.shape), _product(dims)
+    known = isinstance(old, int) and isinstance(new, int)
+    known = known and not isinstance(dtype, Unknown) and not isinstance(source.dtype, Unknown)
+    if known and new * _bits(dtype) > old * _bits(source.dtype):  # less than all of it is fine
+        _check_size(run, call, "T.Tensor", source, dims, dtype)
+    made = new_buffer(run, source.scope, dims, dtype, call.span, fallback=source.name, view_of=source)
+    run.emit(Alloc(made, call.span))
+    return made
 
 
 def strided_tensor(run: Run, call: Bound) -> Any:

@@ -41,8 +41,9 @@ else:
 
         shape: extents, numbers or sizes from T.const and T.dynamic; one number or size is a shape of rank
         1.
-        dtype: of the elements. data, scope: accepted for compatibility; a tensor argument is in global
-        memory. The tensor is contiguous, row-major; T.StridedTensor takes others.
+        dtype: of the elements. data: in a kernel, the memory of another buffer, as in `T.Tensor((M * N,),
+        T.float16, A.data)`. scope: accepted for compatibility; a tensor argument is in global memory. The
+        tensor is contiguous, row-major; T.StridedTensor takes others.
         """
 
         shape: Any
