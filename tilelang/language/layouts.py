@@ -5,64 +5,12 @@ Also importable from `tilelang.layout`, as kernels do: `from tilelang.layout imp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from tilelang.language.layout_objects import Fragment as Fragment
+from tilelang.language.layout_objects import Layout as Layout
 from tilelang.language.values import OutsideKernelError
-
-
-def _extents(shape: Any) -> list[Any]:
-    return list(shape) if isinstance(shape, tuple | list) else [shape]
-
-
-class Layout:
-    """Where the elements of a tile of `shape` lie: `T.Layout((64, 64), lambda i, j: (i, j ^ (i % 8 * 8)))`.
-
-    forward_fn: indices -> one index, or one per dimension of the memory; integer arithmetic with + - * // %
-    & | ^ << >>. No two elements may lie at the same place. For shared tiles and global tensors. Made outside
-    a kernel it is a plain record of its arguments, which kernels may use.
-    """
-
-    def __init__(self, shape: Any, forward_fn: Callable[..., Any]) -> None:
-        self.given: dict[str, Any] = {"shape": shape, "forward_fn": forward_fn}  # read by the compiler
-
-    def get_input_shape(self) -> list[Any]:
-        """The extents of the tile."""
-        return _extents(self.given["shape"])
-
-    def map_forward_index(self, indices: Any) -> list[Any]:
-        """The place of the element at `indices`, one index per dimension of the memory."""
-        found = self.given["forward_fn"](*indices)
-        return list(found) if isinstance(found, tuple | list) else [found]
-
-
-class Fragment:
-    """Which thread holds which element of a fragment, and in which of its registers.
-
-    forward_fn: indices (and, with replicate > 1, the number of the copy last) -> (thread, register). Or give
-    the two apart as forward_thread_fn and forward_index_fn; without the latter registers are numbered in
-    order. Made outside a kernel it is a plain record of its arguments, which kernels may use.
-    """
-
-    def __init__(
-        self,
-        shape: Any,
-        forward_fn: Callable[..., Any] | None = None,
-        forward_thread_fn: Callable[..., Any] | None = None,
-        replicate: int = 1,
-        forward_index_fn: Callable[..., Any] | None = None,
-    ) -> None:
-        self.given: dict[str, Any] = {  # read by the compiler
-            "shape": shape,
-            "forward_fn": forward_fn,
-            "forward_thread_fn": forward_thread_fn,
-            "replicate": replicate,
-            "forward_index_fn": forward_index_fn,
-        }
-
-    def get_input_shape(self) -> list[Any]:
-        """The extents of the tile."""
-        return _extents(self.given["shape"])
 
 
 def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
