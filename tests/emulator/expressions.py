@@ -106,6 +106,8 @@ class Expressions:
             return self._cast(self.value(expr.value, mask), dtype_of(expr))
         if kind is X.Div:
             return self._divide(expr, mask)
+        if kind is X.Mod:  # of integers it has the sign of the dividend, as in C
+            return np.fmod(*self._pair(expr.a, expr.b, mask))
         if kind is X.Broadcast:
             return self.value(expr.value, mask)
         if kind is X.Ramp:

@@ -13,11 +13,12 @@ from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.model import Late
 from tilelang.frontend.operators import as_bool, binary, cast
+from tilelang.frontend.packed_pairs import vector_lanes
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import dtype_of_expr, named_type, scalar
 from tilelang.frontend.tensors import new_buffer
 from tilelang.ir import tile_ops
-from tilelang.ir.tile_program import Alloc, Do, Evaluate, For, Loop, Operand, OpRecord
+from tilelang.ir.tile_program import Alloc, Bind, Do, Evaluate, For, Loop, Operand, OpRecord
 from tilelang.ir.values import Buffer, Index, Region, Unknown
 
 _WHERE = "BlockIdx=(%d, %d, %d), ThreadIdx=(%d, %d, %d)"
@@ -88,8 +89,22 @@ def _print(run: Run, call: Bound, message: str) -> None:
         what = f"`obj` must be a number or a tile, not {named_type(number)}"
         run.report(BAD_ARGUMENTS, call.span_of("obj"), callee=call.callee, what=what)
         return
+    lanes = vector_lanes(number)
+    if lanes > 1:
+        _print_vector(run, call, said, number, lanes)
+        return
     kind, shown = _shown(number)
     _emit(run, call, tile_ops.PRINT, [f"{said}{_WHERE}: dtype={kind} value={_format(shown)}", shown])
+
+
+def _print_vector(run: Run, call: Bound, said: str, vector: Any, lanes: int) -> None:
+    """All elements in one line."""
+    name = run.fresh("printed", dtype_of_expr(vector))
+    run.emit(Bind(name, vector, call.span))
+    elements = [_shown(X.Shuffle([name], [X.const(k, "int32")]))[1] for k in range(lanes)]
+    values = ", ".join(map(_format, elements))
+    text = f"{said}{_WHERE}: dtype={dtype_of_expr(vector)} value=({values})"
+    _emit(run, call, tile_ops.PRINT, [text, *elements])
 
 
 def _shown(value: Any) -> tuple[str, Any]:

@@ -16,6 +16,7 @@ from tilelang.frontend.allreduce import allreduce_call
 from tilelang.frontend.arguments import Argument, Bound, bind_arguments, signature_of
 from tilelang.frontend.atomics import atomic
 from tilelang.frontend.barrier_calls import BARRIER_CALLS
+from tilelang.frontend.builder_calls import BUILDER_CALLS
 from tilelang.frontend.debug_calls import debug_call
 from tilelang.frontend.decorators import decorate_value
 from tilelang.frontend.deprecated import note_renamed, without_removed
@@ -34,6 +35,7 @@ from tilelang.frontend.star_import import hides_builtin, not_pythons
 from tilelang.frontend.tensors import const, dynamic, empty, reshape, strided_tensor, tensor, view
 from tilelang.frontend.thread_calls import THREAD_CALLS
 from tilelang.frontend.tile_ops import record_operation
+from tilelang.frontend.vectors import is_vector_call, vector_call
 from tilelang.ir import tile_ops
 from tilelang.ir.tile_program import Evaluate
 from tilelang.ir.values import Unknown
@@ -101,12 +103,14 @@ def _call(
             return allocate(run, entry.op, bound)
         case "tensor":
             return _TENSORS[entry.op](run, bound)
+        case "expr" if is_packed_pair(entry.op):
+            return packed_pair(run, entry.op, bound)
+        case "expr" if is_vector_call(entry.op):
+            return vector_call(run, entry.op, bound)
         case "expr":
-            return (
-                packed_pair(run, entry.op, bound)
-                if is_packed_pair(entry.op)
-                else evaluate(run, entry.op, bound)
-            )
+            return evaluate(run, entry.op, bound)
+        case "builder":
+            return BUILDER_CALLS[entry.op](run, bound)
         case "dtype":
             value = args[0] if args else Argument(Unknown("a dtype called without a value"), span)
             return convert_value(run, value.value, entry.op, value.span, f"T.{name}")
@@ -194,12 +198,12 @@ def _use_swizzle(run: Run, bound: Bound) -> None:
 
 def _wait_wgmma(run: Run, bound: Bound) -> None:
     """Only T.wgmma_gemm is waited for: a T.gemm has its products when it ends."""
-    count = bound.value("id")
+    count = bound.value("id") if "id" in bound.arguments else bound.value("num_mma")
     if isinstance(count, Unknown):
         run.complete = False
     elif not isinstance(count, int) or count < 0:
-        what = "id is the number of groups that may be on their way, 0 or more"
-        run.report(BAD_ARGUMENTS, bound.span_of("id"), callee=bound.callee, what=what)
+        what = "takes the number of groups that may be on their way, 0 or more"
+        run.report(BAD_ARGUMENTS, bound.span, callee=bound.callee, what=what)
     elif run.launch is not None:
         call = tile_ops.call(tile_ops.WGMMA_WAIT, [X.const(count, "int32")], span=bound.span)
         run.emit(Evaluate(call, bound.span))
@@ -208,5 +212,6 @@ def _wait_wgmma(run: Run, bound: Bound) -> None:
 _ANNOTATIONS: dict[str, Callable[[Run, Bound], None]] = {
     "use_swizzle": _use_swizzle,
     "wait_wgmma": _wait_wgmma,
+    "warpgroup_wait": _wait_wgmma,
     **HINTS,
 }

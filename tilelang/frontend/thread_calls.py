@@ -17,6 +17,7 @@ from tilelang.frontend.operators import as_bool, binary, cast
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
 from tilelang.frontend.thread_returns import thread_return
+from tilelang.frontend.wide_accesses import WIDE_ACCESSES
 from tilelang.ir import thread_ops, tile_ops
 from tilelang.ir.tile_program import Evaluate, Jump, Launch
 from tilelang.ir.values import Unknown, as_int
@@ -243,8 +244,8 @@ def _number(run: Run, call: Bound, name: str) -> Any:
     return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
 
 
-def _exchange(op: str, names: tuple[str, ...], dtype: str | None) -> Callable[[Run, Bound], Any]:
-    """A collective over `names`; `dtype` None is that of the value."""
+def exchange(op: str, names: tuple[str, ...], dtype: str | None) -> Callable[[Run, Bound], Any]:
+    """A collective over the arguments `names`; `dtype` None is that of the value."""
 
     def make(run: Run, call: Bound) -> Any:
         launch = _launch(run, call)
@@ -266,6 +267,7 @@ def _exchange(op: str, names: tuple[str, ...], dtype: str | None) -> Callable[[R
 
 
 def _argument(run: Run, call: Bound, name: str) -> Any:
+    """An argument by what its parameter is called."""
     if name == "mask":
         return _mask(run, call)
     if name == "predicate":
@@ -375,21 +377,21 @@ THREAD_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "get_warp_idx_sync": _in_warp(lambda thread, size: X.floordiv(thread, size)),
     "get_warp_group_idx": _warp_group,
     "shuffle_elect": _elect,
-    "shfl_sync": _exchange("tl.shfl_sync", ("value", "srcLane", "width", "mask"), None),
-    "shfl_xor": _exchange("tl.shfl_xor", _SHUFFLE, None),
-    "shfl_up": _exchange("tl.shfl_up", _SHUFFLE, None),
-    "shfl_down": _exchange("tl.shfl_down", _SHUFFLE, None),
-    "any_sync": _exchange("tl.any_sync", ("predicate", "mask"), "int32"),
-    "all_sync": _exchange("tl.all_sync", ("predicate", "mask"), "int32"),
-    "ballot_sync": _exchange("tl.ballot_sync", ("predicate", "mask"), "uint64"),
-    "ballot": _exchange("tl.ballot", ("predicate",), "uint64"),
-    "activemask": _exchange("tl.activemask", (), "uint64"),
-    "match_any_sync": _exchange("tl.match_any_sync", ("value", "mask"), "uint32"),
-    "match_all_sync": _exchange("tl.match_all_sync", ("value", "mask"), "uint32"),
-    "syncthreads_count": _exchange("tl.syncthreads_count", ("predicate",), "int32"),
-    "syncthreads_and": _exchange("tl.syncthreads_and", ("predicate",), "int32"),
-    "syncthreads_or": _exchange("tl.syncthreads_or", ("predicate",), "int32"),
-    **{op.removeprefix("tl."): _exchange(op, ("value",), None) for op in thread_ops.WARP_REDUCTIONS},
+    "shfl_sync": exchange("tl.shfl_sync", ("value", "srcLane", "width", "mask"), None),
+    "shfl_xor": exchange("tl.shfl_xor", _SHUFFLE, None),
+    "shfl_up": exchange("tl.shfl_up", _SHUFFLE, None),
+    "shfl_down": exchange("tl.shfl_down", _SHUFFLE, None),
+    "any_sync": exchange("tl.any_sync", ("predicate", "mask"), "int32"),
+    "all_sync": exchange("tl.all_sync", ("predicate", "mask"), "int32"),
+    "ballot_sync": exchange("tl.ballot_sync", ("predicate", "mask"), "uint64"),
+    "ballot": exchange("tl.ballot", ("predicate",), "uint64"),
+    "activemask": exchange("tl.activemask", (), "uint64"),
+    "match_any_sync": exchange("tl.match_any_sync", ("value", "mask"), "uint32"),
+    "match_all_sync": exchange("tl.match_all_sync", ("value", "mask"), "uint32"),
+    "syncthreads_count": exchange("tl.syncthreads_count", ("predicate",), "int32"),
+    "syncthreads_and": exchange("tl.syncthreads_and", ("predicate",), "int32"),
+    "syncthreads_or": exchange("tl.syncthreads_or", ("predicate",), "int32"),
+    **{op.removeprefix("tl."): exchange(op, ("value",), None) for op in thread_ops.WARP_REDUCTIONS},
     "loop_break": _statement(_jump("break")),
     "break_loop": _statement(_jump("break")),
     "continue_loop": _statement(_jump("continue")),
@@ -398,4 +400,5 @@ THREAD_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "named_barrier_arrive": _statement(_named_arrive),
     "sync_warp": _statement(_sync_warp),
     "sync_grid": _statement(_sync_grid),
+    **WIDE_ACCESSES,
 }

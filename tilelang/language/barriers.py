@@ -181,3 +181,25 @@ def annotate_producer_reg_dealloc(reg_count: int = 24) -> None:
 def annotate_consumer_reg_alloc(reg_count: int = 240) -> None:
     """Registers of the warp groups that compute; without effect here."""
     raise OutsideKernelError("annotate_consumer_reg_alloc")
+
+
+def warpgroup_arrive() -> None:
+    """Accumulators are ready for the next product of the warp group; T.wgmma_gemm says so by itself."""
+    raise OutsideKernelError("warpgroup_arrive")
+
+
+def warpgroup_commit_batch() -> None:
+    """The products so far are one group to wait for; each T.wgmma_gemm is one by itself."""
+    raise OutsideKernelError("warpgroup_commit_batch")
+
+
+def warpgroup_wait(num_mma: int) -> None:
+    """Wait until at most `num_mma` groups of products are on their way; another name of T.wait_wgmma."""
+    raise OutsideKernelError("warpgroup_wait")
+
+
+def warpgroup_fence_operand(
+    buffer_or_ptr: Any, offset: Any = 0, num_regs: Any = None, dtype: Any = None
+) -> None:
+    """Keep the host compiler from moving accumulators past products; this compiler's products do so."""
+    raise OutsideKernelError("warpgroup_fence_operand")

@@ -167,3 +167,10 @@ def thread_binding(
     start, stop: as in `range`, as many as the block has threads along `thread` ("threadIdx.x", ".y" or ".z").
     """
     raise OutsideKernelError("thread_binding")
+
+
+def parallel(start: Any, stop: Any = None, *, annotations: Annotations = None) -> Iterator[Scalar]:
+    """A loop whose iterations do not depend on each other, in TVM's script; each thread runs all of them, as
+    in T.serial. T.Parallel shares iterations out.
+    """
+    raise OutsideKernelError("parallel")

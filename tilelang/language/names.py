@@ -32,6 +32,7 @@ EntryKind = Literal[
     "extern",
     "barrier",
     "launch",
+    "builder",
     "meta",
 ]
 
@@ -45,7 +46,7 @@ class Entry:
     `op`; dtype names the dtype `op`; annotations are statements; thread is code that deals with threads by
     itself (numbers, barriers, exchanges); extern is foreign code; launch a whole launch of it; barrier
     is asynchronous work and its barriers; meta are decorators, enumerations and
-    types.
+    types; builder what TVM's own script calls it.
     fixed: operands that the name itself decides, by parameter name of the operation.
     unsupported: parameters that are declared for compatibility; given another value than the default they
     are refused.
@@ -107,6 +108,7 @@ _FRAMES = {
     "Pipelined": Entry("frame", "Pipelined"),
     "serial": Entry("frame", "serial"),
     "Serial": Entry("frame", "serial"),
+    "parallel": Entry("frame", "serial"),
     "Persistent": Entry("frame", "Persistent", unsupported=frozenset({"annotations"})),
     "grid": Entry("frame", "grid"),
     "thread_binding": Entry("frame", "thread_binding"),
@@ -131,6 +133,8 @@ _TENSORS = {
     "Buffer": Entry("tensor", "Tensor"),
     **_entries("tensor", "Tensor StridedTensor dynamic const empty reshape view"),
     "symbolic": Entry("tensor", "dynamic"),
+    "Var": Entry("tensor", "dynamic"),
+    "SizeVar": Entry("tensor", "dynamic"),
 }
 
 _REDUCERS = _entries("reducer", "reducer_init reducer_update finalize_reducer any_of all_of")
@@ -155,7 +159,8 @@ _EXPRESSIONS = _entries(
     "infinity max_value min_value if_then_else reinterpret "
     "ceildiv floordiv floormod truncdiv truncmod "
     "bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right "
-    "add2 sub2 mul2 fma2 max2 min2 abs2",
+    "add2 sub2 mul2 fma2 max2 min2 abs2 "
+    "extract_lane Shuffle Broadcast broadcast vectorlow vectorhigh vectorcombine",
 ) | {
     "cdiv": Entry("expr", "ceildiv"),
     "fmul": Entry("expr", "ieee_mul"),
@@ -180,7 +185,7 @@ _THREADS = _entries(
     "match_any_sync match_all_sync syncthreads_count syncthreads_and syncthreads_or "
     "warp_reduce_sum warp_reduce_max warp_reduce_min warp_reduce_bitand warp_reduce_bitor "
     "sync_threads sync_warp sync_grid named_barrier_arrive loop_break break_loop continue_loop "
-    "thread_return",
+    "thread_return ldg32 ldg64 ldg128 ldg256 stg32 stg64 stg128 stg256 lds32 lds64 lds128 sts32 sts64 sts128",
 )
 
 _EXTERNS = {name: Entry("extern", "ptr") for name in ("Ptr", "handle")} | _entries(
@@ -191,6 +196,7 @@ _EXTERNS = {name: Entry("extern", "ptr") for name in ("Ptr", "handle")} | _entri
 
 _BARRIERS = _entries(
     "barrier",
+    "warpgroup_arrive warpgroup_commit_batch warpgroup_fence_operand "
     "cluster_arrive cluster_arrive_relaxed cluster_wait cluster_sync block_rank_in_cluster "
     "tma_store_arrive tma_store_wait mbarrier_arrive "
     "alloc_barrier mbarrier_wait_parity mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_arrive "
@@ -202,6 +208,15 @@ _BARRIERS = _entries(
     "alloc_cluster_barrier": Entry("barrier", "alloc_barrier"),
     "async_copy": Entry("barrier", "async_copy"),
 }
+
+_BUILDERS = _entries(
+    "builder",
+    "Add Sub Mul Div Mod FloorDiv FloorMod Max Min EQ NE LT LE GT GE And Or Not IntImm FloatImm StringImm "
+    "boolean BufferLoad buffer_store bind ignore_loop_partition tvm_thread_invariant func_attr alloc_buffer "
+    "sblock_alloc_buffer allocate match_buffer tvm_storage_sync tvm_warp_shuffle tvm_warp_shuffle_up "
+    "tvm_warp_shuffle_down tvm_warp_activemask __fns is_float4 is_float4_e2m1fn is_f8f6f4_family "
+    "get_tvm_dtype",
+)
 
 LANGUAGE: Mapping[str, Entry] = MappingProxyType(
     {
@@ -222,13 +237,16 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
         **_EXPRESSIONS,
         **_DTYPES,
         "wait_wgmma": Entry("annotation", "wait_wgmma"),
+        "warpgroup_wait": Entry("annotation", "warpgroup_wait"),
         "use_swizzle": Entry("annotation", "use_swizzle"),
         **_THREADS,
         **_EXTERNS,
         "CUDASourceCodeKernel": Entry("launch", "CUDASourceCodeKernel"),
         **_BARRIERS,
+        **_BUILDERS,
         **_entries(
             "meta",
+            "PrimExpr AnyDType "
             "PrimFunc prim_func macro inline meta_class Ref SharedBuffer FragmentBuffer LocalBuffer "
             "BaseTileScheduler PersistentTileScheduler GemmWarpPolicy dtype Scalar Tile",
         ),

@@ -70,6 +70,12 @@ float32x8 = DType("float32x8")
 float32x16 = DType("float32x16")
 float32x32 = DType("float32x32")
 float32x64 = DType("float32x64")
+tfloat32x2 = DType("float32x2")
+tfloat32x4 = DType("float32x4")
+tfloat32x8 = DType("float32x8")
+tfloat32x16 = DType("float32x16")
+tfloat32x32 = DType("float32x32")
+tfloat32x64 = DType("float32x64")
 float64x2 = DType("float64x2")
 float64x4 = DType("float64x4")
 float64x8 = DType("float64x8")
@@ -210,6 +216,12 @@ VECTOR_NAMES: tuple[str, ...] = (
     "float32x16",
     "float32x32",
     "float32x64",
+    "tfloat32x2",
+    "tfloat32x4",
+    "tfloat32x8",
+    "tfloat32x16",
+    "tfloat32x32",
+    "tfloat32x64",
     "float64x2",
     "float64x4",
     "float64x8",

@@ -47,8 +47,14 @@ def _has_vectors(stmt: Any) -> bool:
     if isinstance(stmt, X.AllocBuffer | X.DeclBuffer):
         return _lanes(stmt.buffer.dtype) > 1
     if isinstance(stmt, X.Evaluate):
-        return any(_lanes(load.ty) > 1 for load in loads(stmt.value))
-    return isinstance(stmt, X.BufferStore | X.Bind) and _lanes(stmt.value.ty) > 1
+        return _reads_vectors(stmt.value)
+    if isinstance(stmt, X.BufferStore | X.Bind):
+        return _lanes(stmt.value.ty) > 1 or _reads_vectors(stmt.value)
+    return isinstance(stmt, X.IfThenElse | X.While) and _reads_vectors(stmt.condition)
+
+
+def _reads_vectors(value: Any) -> bool:
+    return any(_lanes(load.ty) > 1 for load in loads(value))
 
 
 def _lanes(dtype: Any) -> int:
@@ -213,9 +219,14 @@ class _Split:
                 return X.Cast(_element(value.ty), self._lane(value.value, lane, span), value.span)
             case ir.Var():
                 return X.BufferLoad(self._arrays[value.__chandle__()], [lane])
+            case X.Shuffle():
+                *others, last = [self._element(value.vectors, int(i.value), span) for i in value.indices]
+                for number, one in reversed(list(enumerate(others))):
+                    last = X.Select(X.EQ(lane, index(number)), one, last)
+                return last
             case ir.Call():
                 name = str(getattr(value.op, "name", value.op))
-                if not name.startswith("tirx.") or name in _WHOLE:
+                if not name.startswith(("tirx.", "prim.")) or name in _WHOLE:
                     self._refuse(name.rpartition(".")[2], str(value.ty), span)
                 args = [self._lane(a, lane, span) if isinstance(a, ir.Expr) else a for a in value.args]
                 return ir.Call(value.op, args, attrs=value.attrs, ret_ty=_element(value.ty), span=value.span)
@@ -233,9 +244,19 @@ class _Split:
             return X.address_of(X.BufferLoad(self._buffer(load.source), place, load.span))
         if isinstance(value, ir.Var):
             return self._buffer(value) if X.is_buffer_var(value) else value
+        if isinstance(value, X.Shuffle) and len(value.indices) == 1:
+            return self._element(value.vectors, int(value.indices[0].value), span)
         if _lanes(value.ty) > 1:
             self._refuse("an operation on single elements", str(value.ty), span)
         return map_operands(value, lambda e: self._scalar(e, span))
+
+    def _element(self, vectors: Sequence[Any], number: int, span: Any) -> Any:
+        """Element `number` of vectors that stand side by side."""
+        for vector in vectors:
+            if number < _lanes(vector.ty):
+                return self._lane(vector, index(number), span)
+            number -= _lanes(vector.ty)
+        raise AssertionError("the frontend has checked the numbers of the elements")
 
     def _refuse(self, callee: str, dtype: str, span: Any) -> NoReturn:
         what = (

@@ -1,0 +1,252 @@
+"""Names of TVM's own script that kernels of the language may use: nodes of expressions, declarations, hints.
+
+Each means what the language writes in another way; the documentation says how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilelang.language.dtypes import DTypeLike
+from tilelang.language.tensors import dynamic
+from tilelang.language.values import OutsideKernelError, Scalar, Tile
+
+
+class PrimExpr:
+    """Annotation of a macro's parameter that takes a number of the kernel."""
+
+
+class AnyDType:
+    """Annotation of a parameter that takes a dtype in any spelling."""
+
+
+def Var(name: str, dtype: DTypeLike = "int32") -> Any:
+    """A size solved at each launch, as `T.dynamic(name, dtype)` makes it."""
+    return dynamic(name, dtype)
+
+
+def SizeVar(name: str, dtype: DTypeLike = "int32") -> Any:
+    """A size solved at each launch, as `T.dynamic(name, dtype)` makes it."""
+    return dynamic(name, dtype)
+
+
+def Add(a: Any, b: Any) -> Scalar:
+    """`a + b`."""
+    raise OutsideKernelError("Add")
+
+
+def Sub(a: Any, b: Any) -> Scalar:
+    """`a - b`."""
+    raise OutsideKernelError("Sub")
+
+
+def Mul(a: Any, b: Any) -> Scalar:
+    """`a * b`."""
+    raise OutsideKernelError("Mul")
+
+
+def Div(a: Any, b: Any) -> Scalar:
+    """The quotient; of integers rounded towards 0, as `T.truncdiv`."""
+    raise OutsideKernelError("Div")
+
+
+def Mod(a: Any, b: Any) -> Scalar:
+    """The remainder of `T.truncdiv`: it has the sign of `a`."""
+    raise OutsideKernelError("Mod")
+
+
+def FloorDiv(a: Any, b: Any) -> Scalar:
+    """`a // b`."""
+    raise OutsideKernelError("FloorDiv")
+
+
+def FloorMod(a: Any, b: Any) -> Scalar:
+    """`a % b`."""
+    raise OutsideKernelError("FloorMod")
+
+
+def Max(a: Any, b: Any) -> Scalar:
+    """The larger number, as `T.max`."""
+    raise OutsideKernelError("Max")
+
+
+def Min(a: Any, b: Any) -> Scalar:
+    """The smaller number, as `T.min`."""
+    raise OutsideKernelError("Min")
+
+
+def EQ(a: Any, b: Any) -> Scalar:
+    """`a == b`."""
+    raise OutsideKernelError("EQ")
+
+
+def NE(a: Any, b: Any) -> Scalar:
+    """`a != b`."""
+    raise OutsideKernelError("NE")
+
+
+def LT(a: Any, b: Any) -> Scalar:
+    """`a < b`."""
+    raise OutsideKernelError("LT")
+
+
+def LE(a: Any, b: Any) -> Scalar:
+    """`a <= b`."""
+    raise OutsideKernelError("LE")
+
+
+def GT(a: Any, b: Any) -> Scalar:
+    """`a > b`."""
+    raise OutsideKernelError("GT")
+
+
+def GE(a: Any, b: Any) -> Scalar:
+    """`a >= b`."""
+    raise OutsideKernelError("GE")
+
+
+def And(a: Any, b: Any) -> Scalar:
+    """`a and b`."""
+    raise OutsideKernelError("And")
+
+
+def Or(a: Any, b: Any) -> Scalar:
+    """`a or b`."""
+    raise OutsideKernelError("Or")
+
+
+def Not(a: Any) -> Scalar:
+    """`not a`."""
+    raise OutsideKernelError("Not")
+
+
+def IntImm(dtype: DTypeLike, value: int) -> Scalar:
+    """An integer constant of `dtype`."""
+    raise OutsideKernelError("IntImm")
+
+
+def FloatImm(dtype: DTypeLike, value: float) -> Scalar:
+    """A floating-point constant of `dtype`."""
+    raise OutsideKernelError("FloatImm")
+
+
+def StringImm(value: str) -> Any:
+    """A text, such as an argument of T.call_extern."""
+    raise OutsideKernelError("StringImm")
+
+
+def boolean(expr: Any = None) -> Scalar:
+    """Whether `expr` is not 0, as `T.bool(expr)`."""
+    raise OutsideKernelError("boolean")
+
+
+def BufferLoad(buffer: Any, indices: Sequence[Any]) -> Scalar:
+    """The element `buffer[indices]`."""
+    raise OutsideKernelError("BufferLoad")
+
+
+def buffer_store(buffer: Any, value: Any, indices: Sequence[Any]) -> None:
+    """`buffer[indices] = value`."""
+    raise OutsideKernelError("buffer_store")
+
+
+def bind(value: Any) -> Scalar:
+    """`value`, evaluated once where the call stands: `x = T.bind(A[i])`."""
+    raise OutsideKernelError("bind")
+
+
+def ignore_loop_partition(predicate: Any) -> Scalar:
+    """`predicate`; a hint to TVM's loop partition, which this compiler does not run."""
+    raise OutsideKernelError("ignore_loop_partition")
+
+
+def tvm_thread_invariant(cond: Any) -> Scalar:
+    """`cond`, of which the author says that all threads find it the same."""
+    raise OutsideKernelError("tvm_thread_invariant")
+
+
+def func_attr(attrs: Mapping[str, Any]) -> None:
+    """Attributes of the function in TVM's script; accepted, none of them changes a kernel's meaning."""
+    raise OutsideKernelError("func_attr")
+
+
+def alloc_buffer(
+    shape: Any, dtype: DTypeLike = "float32", scope: str = "global", annotations: Any = None
+) -> Tile:
+    """Memory of `scope`: "shared", "shared.dyn", "local", "local.fragment" or "global"; as T.alloc_shared,
+    T.alloc_local, T.alloc_fragment and T.alloc_global make it.
+    """
+    raise OutsideKernelError("alloc_buffer")
+
+
+def sblock_alloc_buffer(
+    shape: Any, dtype: DTypeLike = "float32", scope: str = "global", annotations: Any = None
+) -> Tile:
+    """Memory of `scope`; see `T.alloc_buffer`."""
+    raise OutsideKernelError("sblock_alloc_buffer")
+
+
+def allocate(
+    shape: Any, dtype: DTypeLike = "float32", scope: str = "global", annotations: Any = None
+) -> Tile:
+    """Memory of `scope`; see `T.alloc_buffer`."""
+    raise OutsideKernelError("allocate")
+
+
+def match_buffer(param: Any, shape: Any, dtype: DTypeLike = "float32", strides: Any = None) -> Tile:
+    """The memory behind a parameter annotated with `T.handle` as a tensor; see `T.make_tensor`."""
+    raise OutsideKernelError("match_buffer")
+
+
+def tvm_storage_sync(storage_scope: str) -> None:
+    """A barrier: of the block for "shared" and "shared.dyn", as T.sync_threads; of the warp for "warp"."""
+    raise OutsideKernelError("tvm_storage_sync")
+
+
+def tvm_warp_shuffle(mask: Any, value: Any, warp_id: Any, width: Any, warp_size: Any) -> Scalar:
+    """The `value` of lane `warp_id`; `T.shfl_sync` with its arguments in another order."""
+    raise OutsideKernelError("tvm_warp_shuffle")
+
+
+def tvm_warp_shuffle_up(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Scalar:
+    """The `value` of the lane `offset` below; `T.shfl_up` with its arguments in another order."""
+    raise OutsideKernelError("tvm_warp_shuffle_up")
+
+
+def tvm_warp_shuffle_down(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Scalar:
+    """The `value` of the lane `offset` above; `T.shfl_down` with its arguments in another order."""
+    raise OutsideKernelError("tvm_warp_shuffle_down")
+
+
+def tvm_warp_activemask() -> Scalar:
+    """One bit for each lane of the warp that runs here together with this one (uint32)."""
+    raise OutsideKernelError("tvm_warp_activemask")
+
+
+def __fns(mask: Any, base: Any, offset: Any) -> Scalar:
+    """The place (0 to 31) of the `offset`-th set bit of a 32-bit mask, counted from bit `base`, itself the
+    first; a negative `offset` counts downwards, 0 asks for the bit at `base` alone. 0xffffffff if there is
+    none.
+    """
+    raise OutsideKernelError("__fns")
+
+
+def is_float4(value: DTypeLike) -> bool:
+    """Whether a dtype holds floats of 4 bits."""
+    raise OutsideKernelError("is_float4")
+
+
+def is_float4_e2m1fn(value: DTypeLike) -> bool:
+    """Whether a dtype holds floats of 4 bits, two in a byte."""
+    raise OutsideKernelError("is_float4_e2m1fn")
+
+
+def is_f8f6f4_family(value: DTypeLike) -> bool:
+    """Whether a dtype holds floats of 8, 6 or 4 bits that NVIDIA's tensor cores multiply."""
+    raise OutsideKernelError("is_f8f6f4_family")
+
+
+def get_tvm_dtype(value: DTypeLike) -> Any:
+    """The dtype that `value` spells; this package's own, which equals the name."""
+    raise OutsideKernelError("get_tvm_dtype")
