@@ -30,3 +30,10 @@ def test_integers_beside_floats_are_simplified():
     assert str(simplify(sym.Analyzer(), i * 32 // 8 - i * 4)) == str(X.const(0, "int32"))
     both = simplify(sym.Analyzer(), X.And(X.LT(i, i + 1), X.GT(x, big)))
     assert str(both.a) == str(X.const(True, "bool")) and str(both.b) == str(X.GT(x, big))
+
+
+def test_unsigned_sums_stay_as_written():
+    """They may wrap: 2**32 // 4 * 4 + 4 is 0."""
+    u = X.Var("u", "uint32")
+    for value in (u * X.const(4, "uint32") // X.const(4, "uint32"), X.LT(u - X.const(5, "uint32"), u)):
+        assert simplify(sym.Analyzer(), value).same_as(value)

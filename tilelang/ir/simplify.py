@@ -1,7 +1,8 @@
 """Simplification that keeps the numbers of a program: TVM's analyzer, given only what it is exact for.
 
 The analyzer treats floats as reals (`x + c - c` becomes `x`, `x * 0` becomes `0`), which rounding, infinities
-and NaN make wrong. Integers and conditions over integers are exact.
+and NaN make wrong, and unsigned integers as ones that never wrap (`x * 10 % 10` becomes `0`), which hashes
+and random numbers do. Signed integers and conditions over them are exact.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ from tvm import tirx as X
 
 # Where a float can enter an expression; operators only pass on what these bring.
 _SOURCES = (X.FloatImm, X.Cast, ir.TensorLoad, ir.Call, ir.Var)
+_WRAPPING = ("uint32", "uint64")
 
 
-def computes_floats(value: ir.Expr) -> bool:
-    """Whether a float is computed or read anywhere in `value`."""
+def _is_exact(value: ir.Expr) -> bool:
+    """Whether the analyzer keeps the numbers of `value`: no float in it, no unsigned sum that may wrap."""
     found: list[Any] = []
-    tvm_ffi.structural_walk(value, ((_SOURCES, found.append),))
-    return any(isinstance(node, X.FloatImm) or _is_float(node) for node in found)
+    tvm_ffi.structural_walk(value, (((*_SOURCES, X.Add, X.Sub, X.Mul), found.append),))
+    for node in found:
+        if isinstance(node, X.FloatImm) or _is_float(node):
+            return False
+        if isinstance(node, X.Add | X.Sub | X.Mul) and str(node.ty).startswith(_WRAPPING):
+            return False
+    return True
 
 
 def _is_float(node: ir.Expr) -> bool:
@@ -28,8 +35,8 @@ def _is_float(node: ir.Expr) -> bool:
 
 
 def simplify(analyzer: Any, value: Any) -> Any:
-    """`value` simplified by `analyzer`; parts that compute with floats stay as they are."""
-    if not computes_floats(value):
+    """`value` simplified by `analyzer`; parts that compute with floats, or may wrap, stay as they are."""
+    if _is_exact(value):
         return analyzer.simplify(value)
     if isinstance(value, X.And | X.Or):
         return type(value)(simplify(analyzer, value.a), simplify(analyzer, value.b), value.span)

@@ -15,6 +15,7 @@ from tvm.tirx.op import register_intrin_lowering
 from tilelang.runtime import cpu as loader
 from tilelang.runtime.artifact import Artifact
 from tilelang.targets.cpu.opaque_conversions import hide_conversions
+from tilelang.targets.cpu.wrapping_unsigned import wrap_unsigned
 from tilelang.targets.lowered import LoweredKernel
 
 
@@ -91,7 +92,8 @@ def _packed(lowered: LoweredKernel, target: Any) -> tvm.IRModule:
     Nothing simplifies it before LLVM: TVM's StmtSimplify takes floats for reals, `(x + c) - c` becomes `x`.
     """
     t = X.transform
-    module = tvm.IRModule({part.name: hide_conversions(part.func) for part in lowered.parts or (lowered,)})
+    parts = lowered.parts or (lowered,)
+    module = tvm.IRModule({part.name: wrap_unsigned(hide_conversions(part.func)) for part in parts})
     for step in (
         t.AnnotateEntryFunc(),
         t.BindTarget(target.with_host(target)),
