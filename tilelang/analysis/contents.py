@@ -289,6 +289,8 @@ def _explained(subject: Subject) -> Iterator[tuple[Buffer, Span]]:
     for buffer in subject.program.buffers:
         if buffer.view_of is not None:
             yield buffer, buffer.span
+    for span, buffer in subject.program.handed_on:  # what is done with it there is on record
+        yield buffer, span
 
 
 def _contains(outer: Span, inner: Span) -> bool:

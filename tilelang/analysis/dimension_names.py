@@ -37,9 +37,12 @@ class DimensionNames:
         return written.text if written is not None and written.word else show(buffer.shape[dim])
 
     def words(self, buffer: Buffer, dim: int) -> str | None:
-        """The one word that a dimension is called in its annotation, None where it is none."""
+        """A dimension's one word in its annotation or as a symbol; None where there is none."""
         written = self._of(buffer)[dim]
-        return written.text if written is not None and written.word else None
+        if written is not None and written.word:
+            return written.text
+        size = buffer.shape[dim]
+        return str(size.name) if isinstance(size, ir.Var) else None
 
     def same(self, a: Buffer, i: int, b: Buffer, j: int) -> bool | None:
         """Whether two dimensions are one by name; None where names do not say it."""

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tilelang.analysis.bounds import first_value
 from tilelang.analysis.contents import History, Touch, histories
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules.order import UNINITIALISED_ACCUMULATOR
 from tilelang.diagnostics.span import text_lines
 from tilelang.ir.tile_program import OpRecord
-from tilelang.ir.values import Buffer, as_int
+from tilelang.ir.values import Buffer, Unknown, as_int
 from tilelang.ops.operands import declared
 from tilelang.ops.source_edits import text_of
 
 
 def check(subject: Subject) -> Iterator[Problem]:
-    """The first T.gemm into each tile. Who gives `clear_accum` as an expression took care of it."""
+    """The first T.gemm into each tile. Who gives `clear_accum` as an expression took care of it, unless it is
+    certainly False where the product is computed for the first time.
+    """
     for history in subject.shared(histories):
-        first = next((t for t in history.touches if _adds(t)), None)
+        first = next((t for t in history.touches if _adds(subject, t)), None)
         if first is None or first.record is None or history.may_hold_something(first):
             continue
         yield UNINITIALISED_ACCUMULATOR.at(
@@ -30,14 +33,16 @@ def check(subject: Subject) -> Iterator[Problem]:
         )
 
 
-def _adds(touch: Touch) -> bool:
+def _adds(subject: Subject, touch: Touch) -> bool:
     record = touch.record
-    return (
-        record is not None
-        and record.op == "gemm"
-        and touch.mode == "update"
-        and as_int(record.value("clear_accum", False)) == 0
-    )
+    if record is None or record.op != "gemm" or touch.mode != "update":
+        return False
+    clear = record.value("clear_accum", False)
+    if as_int(clear) is not None or isinstance(clear, Unknown):
+        return as_int(clear) == 0
+    # With a condition around it, or in a loop that may be empty at first, it runs first in a later iteration.
+    each_time = not touch.context.guards and touch.steady.issuperset(touch.context.loops)
+    return each_time and first_value(subject, clear) == 0
 
 
 def _fixes(subject: Subject, history: History, record: OpRecord) -> tuple[Fix, ...]:

@@ -129,10 +129,13 @@ def call_function(
         return bound
     scope = new_scope(function)
     _bind_parameters(run, function, bound, scope)
+    rests = [rest for rest in (function.node.args.vararg, function.node.args.kwarg) if rest is not None]
     if not all_passed:
-        for rest in (function.node.args.vararg, function.node.args.kwarg):
-            if rest is not None:
-                scope.names[rest.arg] = Unknown(f"what is passed as `{rest.arg}` is not known here")
+        for rest in rests:
+            scope.names[rest.arg] = Unknown(f"what is passed as `{rest.arg}` is not known here")
+    if not rests:  # what becomes of a tile in a tuple is not on record
+        given = [*args, *kwargs.values()]
+        run.handed_on += [(a.span, a.value) for a in given if isinstance(a.value, Buffer)]
     with run.called(node, function.name), run.nested(run.block, run.context):
         saved = run.scope, run.source, run.loops, run.binding_name, run.maybe_returned
         run.scope, run.source, run.loops = scope, function.source, []

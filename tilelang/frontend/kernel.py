@@ -408,6 +408,7 @@ def _program(
         body=without_slots(run.body),
         buffers=run.buffers,
         uses=[(span, buffer) for (span, _), buffer in run.uses.items()],
+        handed_on=run.handed_on,
         accesses=run.accesses,
         symbols=run.symbols,
         outputs=indices,

@@ -131,6 +131,7 @@ class Run:
         self._reported: set[tuple[str, str, Span]] = set()
         self.buffers: list[Buffer] = []
         self.uses: dict[tuple[Span, int], Buffer] = {}
+        self.handed_on: list[tuple[Span, Buffer]] = []
         self.accesses: list[Access] = []
         self.symbols: list[Symbol] = []
         self.dynamic_sizes: list[

@@ -229,6 +229,9 @@ class TileProgram:
     uses: list[tuple[Span, Buffer]]  # every place where a buffer's name is read
     accesses: list[Access]
     symbols: list[Symbol]
+    handed_on: list[tuple[Span, Buffer]] = field(
+        default_factory=list
+    )  # to macros and helpers, interpreted here
     outputs: tuple[int, ...] = ()  # indices into `params` that the runtime allocates and returns
     specialisation: tuple[tuple[str, str], ...] = ()
     missing: tuple[str, ...] = ()

@@ -44,6 +44,14 @@ NOTHING_WRITTEN = Rule(
     "nothing that this kernel computes is written to a tensor: copy or store the result",
 )
 
+IDLE_LOOP = Rule(
+    "idle-loop",
+    "order",
+    Severity.WARNING,
+    "A loop should do something.",
+    "this loop does nothing: its body writes to no tile and no tensor",
+)
+
 UNUSED_RESULT = Rule(
     "unused-result",
     "order",

@@ -1,0 +1,65 @@
+"""idle-loop: a loop that writes nothing and calls nothing: it could as well not be there.
+
+What it should do was forgotten, or bound to a name that nobody reads: `x = A[i] * 2` stores nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tilelang.analysis.subject import Subject
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.order import IDLE_LOOP
+from tilelang.ir.tile_program import Alloc, Bind, For, If, Launch, Node, walk
+
+_QUIET = (ast.Pass, ast.Expr, ast.Assign, ast.AnnAssign, ast.For)
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """The outermost such loops. Silent where the text decides something: a body that these values of the
+    parameters leave out (`if bias:`) is no mistake, and a kernel without results waits to be written.
+    """
+    if not subject.program.complete or not subject.text:
+        return
+    idle = list(_idle(subject.program.body))
+    if not idle or not any(_does(node) for node in walk(subject.program.body)):
+        return
+    written = _loops(subject.text)
+    for loop in idle:
+        if loop.span.path == subject.program.span.path and _plain(written.get(loop.span.line)):
+            yield IDLE_LOOP.at(loop.span, tags=("unnecessary",))
+
+
+def _idle(nodes: list[Node]) -> Iterator[For]:
+    for node in nodes:
+        if isinstance(node, For) and node.loop.kind != "while" and not any(map(_does, walk(node.body))):
+            yield node
+        elif isinstance(node, For | Launch):
+            yield from _idle(node.body)
+        elif isinstance(node, If):
+            yield from _idle(node.body)
+            yield from _idle(node.orelse)
+
+
+def _does(node: Node) -> bool:
+    return not isinstance(node, Alloc | Bind | For | If | Launch)
+
+
+def _loops(text: str) -> dict[int, ast.For]:
+    """The loops of a text by the line on which what they iterate over begins."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    return {n.iter.lineno: n for n in ast.walk(tree) if isinstance(n, ast.For)}
+
+
+def _plain(loop: ast.For | None) -> bool:
+    """Whether a loop decides nothing and calls nobody but the language: `pass`, names that are bound."""
+    if loop is None or not all(isinstance(n, _QUIET) for n in ast.walk(loop) if isinstance(n, ast.stmt)):
+        return False
+    inside = [n for s in loop.body for n in ast.walk(s)]
+    return not any(isinstance(n, ast.IfExp | ast.BoolOp | ast.NamedExpr) for n in inside) and all(
+        isinstance(n.func, ast.Attribute) for n in inside if isinstance(n, ast.Call)
+    )
