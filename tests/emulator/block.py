@@ -542,7 +542,16 @@ class _Block:
         value = (
             np.broadcast_to(np.asarray(self.e.value(args[1], mask)), (self.threads,)) if args[1:] else None
         )
-        for at, number in zip(self._byte(load.source, index, False).tolist(), self.number[mask], strict=True):
+        places, numbers = self._byte(load.source, index, False).tolist(), self.number[mask]
+        if name == "mbarrier_arrive_warp":
+            self._whole(mask, name, 32)
+            for first in range(0, len(numbers), 32):
+                lanes = slice(first, first + 32)
+                if len(set(places[lanes])) > 1:
+                    raise EmulationError("the lanes of a warp arrive at different barriers")
+                self._barrier_at(places[first]).arrive(numbers[lanes], self.shared)
+            return
+        for at, number in zip(places, numbers, strict=True):
             if name == "mbarrier_init":
                 assert value is not None
                 self.mbarriers[at] = Mbarrier(int(value[number]), int(value[number]))

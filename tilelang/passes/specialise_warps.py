@@ -43,7 +43,7 @@ from tilelang.passes.walk import (
     walk,
 )
 
-GROUP = 128  # threads of a warp group
+GROUP, _WARP = 128, 32  # threads of a warp group, of a warp
 _TILE_OPS = frozenset(
     {tile_ops.COPY, tile_ops.GEMM, tile_ops.FILL, tile_ops.REDUCE, tile_ops.SCAN, tile_ops.ASSUME}
 )
@@ -185,7 +185,7 @@ class _Specialiser:
     def _begin(self, loaded: ir.Var, freed: ir.Var, stages: int, at: Any) -> Any:
         made = [
             _call("tl.mbarrier_init", [_place(barrier, index(k)), index(count)], at)
-            for barrier, count in ((loaded, 1), (freed, self._threads))
+            for barrier, count in ((loaded, 1), (freed, self._threads // _WARP))
             for k in range(stages)
         ]
         here = X.IfThenElse(X.EQ(self._thread, index(0)), seq(made), None, at)
@@ -236,14 +236,14 @@ class _Specialiser:
         gemm, clear = _only_gemm(rest, loop)
         if gemm is None:
             body = [wait, *(read_version(s, versions, version) for s in rest)]
-            body.append(_call("tl.mbarrier_arrive", [_place(freed, version)], at))
+            body.append(_call("tl.mbarrier_arrive_warp", [_place(freed, version)], at))
             return X.For(
                 loop.loop_var, loop.min, loop.extent, X.ForKind.SERIAL, seq(body), annotations=notes, span=at
             )
         going_on = replace(gemm, asynchronous=True, clear_accum=False).call()
         before = X.FloorMod(number + (stages - 1), index(stages))
         free = X.IfThenElse(
-            X.GT(number, index(0)), _call("tl.mbarrier_arrive", [_place(freed, before)], at), None, at
+            X.GT(number, index(0)), _call("tl.mbarrier_arrive_warp", [_place(freed, before)], at), None, at
         )
         product = read_version(going_on, versions, version)
         body = [wait, product, _call(tile_ops.WGMMA_WAIT, [index(1)], at), free]

@@ -49,6 +49,16 @@ def _registers(name: str) -> Intrinsic:
 THREAD_OPS: Mapping[str, Intrinsic] = {
     "mbarrier_init": _on_barrier("mbarrier_init", "mbarrier.init.shared.b64 [%0], %1;", "count"),
     "mbarrier_arrive": _on_barrier("mbarrier_arrive", "mbarrier.arrive.shared.b64 _, [%0];"),
+    # One arrival for each warp of those that come: what its lanes did before is done.
+    "mbarrier_arrive_warp": Intrinsic(
+        """void mbarrier_arrive_warp(unsigned long long* barrier) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) {
+    mbarrier_arrive(barrier);
+  }
+}""",
+        requires=("mbarrier_arrive",),
+    ),
     "mbarrier_arrive_remote": Intrinsic(
         """void mbarrier_arrive_remote(unsigned long long* barrier, unsigned rank) {
   asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; "

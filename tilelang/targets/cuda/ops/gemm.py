@@ -93,7 +93,7 @@ def gemm_with_wgmma(rule: WgmmaRule) -> Callable[[Any, Block], Any]:
         plan = rule.plan(gemm, block.team)
         if plan is None:
             return lower_gemm(stmt, block)
-        return seq([clear_accumulator(gemm, block), lower_wgmma(gemm, plan, block)])
+        return seq([clear_accumulator(gemm, block), lower_wgmma(gemm, plan, block, rule.landing)])
 
     return lower
 

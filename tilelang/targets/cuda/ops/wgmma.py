@@ -29,7 +29,7 @@ from tilelang.layout.wgmma_partition import (
     wgmma_text,
 )
 from tilelang.ops.gemm import Gemm
-from tilelang.passes.accesses import storages
+from tilelang.passes.accesses import accesses, storages
 from tilelang.passes.walk import FRAGMENT, bits_of, constant, shape_of, walk
 from tilelang.targets.cuda.wgmma import registers_name, wgmma_name
 from tilelang.targets.simt.block import Block
@@ -62,12 +62,14 @@ class WgmmaRule:
     """Which gemms of a launch become wgmma.
 
     unswizzled: handles of shared buffers that cannot be laid out for it. refused: handles of fragments that a
-    gemm on mma.sync also takes, whose layout they then have.
+    gemm on mma.sync also takes, whose layout they then have. landing: handles of shared buffers that only TMA
+    writes, which needs no proxy fence before wgmma.
     """
 
     target: Target
     unswizzled: frozenset[int] = frozenset()
     refused: frozenset[int] = frozenset()
+    landing: frozenset[int] = frozenset()
 
     def plan(self, gemm: Gemm, team: Team) -> WgmmaPlan | None:
         """How wgmma carries out this gemm; None where it cannot, which mma.sync then does."""
@@ -95,7 +97,7 @@ def wgmma_rule(func: X.PrimFunc, gemms: Sequence[tuple[Gemm, Team]], target: Tar
     """The rule for one launch with these gemms; None for a target without wgmma."""
     if target.sm != WGMMA_SM:
         return None
-    rule = WgmmaRule(target, frozenset(_unswizzled(func)))
+    rule = WgmmaRule(target, frozenset(_unswizzled(func)), landing=frozenset(_landing(func)))
     while True:
         others = {h for g, team in gemms if rule.plan(g, team) is None for h in _fragments(g)}
         if others <= rule.refused:
@@ -123,8 +125,21 @@ def _unswizzled(func: X.PrimFunc) -> Iterator[int]:
                 yield stmt.buffer.__chandle__()
 
 
-def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block) -> Any:
-    """The proxy fence and the multiplication."""
+def _landing(func: X.PrimFunc) -> set[int]:
+    """Tiles that no statement writes but copies by TMA."""
+    by: dict[bool, set[int]] = {True: set(), False: set()}
+    for stmt in walk(func.body):
+        is_tma = isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.TMA_COPY)
+        by[is_tma].update(a.buffer.__chandle__() for a in accesses(stmt) if a.mode == "write")
+    views = storages(func.body)
+    return by[True] - by[False] - {*views, *views.values()}
+
+
+def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block, landing: frozenset[int] = frozenset()) -> Any:
+    """The multiplication, after a proxy fence where threads may have written an operand.
+
+    landing: handles of tiles that only TMA writes.
+    """
     m, n, k = gemm.shape
     warps, span = plan.warps, gemm.span
     operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
@@ -156,12 +171,11 @@ def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block) -> Any:
         block.products.append(c)
     args = [*(X.const(i, "int32") for i in integers), d, a, b]
     block.note_instruction(span, wgmma_text(n, operand, result, warps))
-    return seq(
-        [
-            X.Evaluate(tile_ops.call("tl.cuda.fence_proxy_async", [], span=span), span),
-            X.Evaluate(tile_ops.call(f"tl.cuda.{name}", args, span=span), span),
-        ]
-    )
+    product = X.Evaluate(tile_ops.call(f"tl.cuda.{name}", args, span=span), span)
+    shared = {r.source.__chandle__() for r in (gemm.a, gemm.b) if r.source.scope() != FRAGMENT}
+    if shared <= landing:
+        return product
+    return seq([X.Evaluate(tile_ops.call("tl.cuda.fence_proxy_async", [], span=span), span), product])
 
 
 def lower_wait(stmt: Any, block: Block) -> Any:
