@@ -69,6 +69,8 @@ class LaunchFact:
     grid: tuple[Size, ...]
     threads: int | None
     span: Span  # the `T.Kernel(...)` call
+    fetching: int = 0  # threads that lowering adds, which fetch tiles while the others compute
+    notes: tuple[str, ...] = ()  # what lowering could not do for the kernel, and why
 
 
 @dataclass(frozen=True)

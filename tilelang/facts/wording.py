@@ -75,7 +75,10 @@ def launch_words(facts: KernelFacts) -> list[str]:
     if facts.launch is not None:
         words.append(f"grid: {shape_text(facts.launch.grid)} blocks")
         if facts.launch.threads is not None:
-            words.append(f"{facts.launch.threads} threads per block")
+            more = facts.launch.fetching
+            also = f", and {more} that fetch tiles by TMA (warp-specialised)" if more else ""
+            words.append(f"{facts.launch.threads} threads per block{also}")
+        words += facts.launch.notes
     shared = shared_bytes_text(facts)
     if shared is not None and facts.shared_bytes is not None:
         used = f"shared memory: {shared}"

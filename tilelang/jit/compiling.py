@@ -34,6 +34,8 @@ from tilelang.runtime.artifact import Artifact
 from tilelang.targets import driver
 
 _log = logging.getLogger(__name__)
+# Pass configurations that are on where a kernel says nothing; who sets them asks for it.
+_ASKED_BY_FALSE = (PassConfigKey.TL_DISABLE_WARP_SPECIALIZED.value,)
 # Targets whose source can be generated here and compiled elsewhere.
 _SOURCE_ONLY = frozenset({"hip", "metal"})
 
@@ -152,6 +154,9 @@ def with_outputs(func: X.PrimFunc, out_idx: tuple[int, ...] | None) -> X.PrimFun
 def _build(func: X.PrimFunc, options: CompileOptions) -> Artifact:
     assert options.target is not None
     lowered = driver.lower(func, options.target)
+    asked = any(options.pass_configs.get(name) is False for name in _ASKED_BY_FALSE)
+    for note in lowered.notes if asked else ():
+        _log.warning("%s is %s", lowered.name, note)
     lowered = replace(lowered, source=edited(lowered.source, options.target))
     if options.target.kind in _SOURCE_ONLY:
         source = lowered.source

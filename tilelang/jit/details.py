@@ -14,6 +14,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from tilelang.analysis.check import check_kernel, check_program, merge, specialisations, unique
 from tilelang.arch.target import Target, parse_target
@@ -21,7 +22,7 @@ from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.rules.layout import FRAGMENT_RUNTIME_EXTENT
 from tilelang.diagnostics.suppress import apply_ignores
-from tilelang.facts.kernel_facts import BufferFact, KernelFacts, OpFact
+from tilelang.facts.kernel_facts import BufferFact, KernelFacts, LaunchFact, OpFact
 from tilelang.facts.reports import KernelReport
 from tilelang.frontend.specialise import Specialisation, trace_static, with_call_sizes
 from tilelang.frontend.static_module import KernelSource, StaticModule
@@ -205,8 +206,16 @@ def with_lowered(
         ops=tuple(map(_instructions(facts, program, lowered), facts.ops)),
         shared_bytes=facts.shared_bytes if on_cpu else lowered.plan.shared_bytes,
         shared_exact=facts.shared_exact or not on_cpu,
+        launch=_launch(facts.launch, lowered),
         lowered_with=sizes,
     )
+
+
+def _launch(launch: LaunchFact | None, lowered: LoweredKernel) -> LaunchFact | None:
+    if launch is None or launch.threads is None or lowered.parts:
+        return launch
+    threads = prod(lowered.plan.threads)
+    return replace(launch, fetching=max(0, threads - launch.threads), notes=lowered.notes)
 
 
 def _buffer(buffer: BufferFact, lowered: LoweredKernel) -> BufferFact:

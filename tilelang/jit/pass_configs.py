@@ -90,6 +90,7 @@ _ACTED_ON = frozenset(
         PassConfigKey.TL_DISABLE_SAFE_MEMORY_ACCESS,
         PassConfigKey.TL_DISABLE_WGMMA,
         PassConfigKey.TL_DISABLE_WARP_SPECIALIZED,
+        PassConfigKey.TL_DISABLE_TMA_LOWER,
         PassConfigKey.TL_CPU_POISON_ALLOCATIONS,
     }
 )
@@ -97,7 +98,6 @@ _ACTED_ON = frozenset(
 _HOLDS_ANYWAY = frozenset(
     {
         PassConfigKey.TL_DISABLE_FAST_MATH,
-        PassConfigKey.TL_DISABLE_TMA_LOWER,
         PassConfigKey.TL_SIMPLIFY,
         PassConfigKey.TIR_SIMPLIFY,
         PassConfigKey.TIR_MERGE_STATIC_SMEM,

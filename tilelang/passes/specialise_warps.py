@@ -6,13 +6,20 @@ Out: the same with 128 threads more, whose first one issues the loop's copies in
      version and free it when it is read. A T.gemm that is the only other statement of the loop goes on while
      the next one begins. Two mbarriers for each version, `loaded` and `freed`, order the two.
 Not: kernels with thread code, barriers or addresses of their own, and copies that `plan_pipelines` would not
-     run early or that TMA cannot do: None is returned for those.
+     run early or that TMA cannot do: a `Refusal` that says why is returned for those.
+
+Whether it is worth it where nobody asks for it (`worth`): the threads that compute must be free to do so
+while tiles arrive, which products by wgmma are and those by mma.sync are not; the loop must come back to a
+version, else all copies are on their way anyhow; and an iteration must be long beside two waits on barriers,
+which 64×64×32 products are. `_SPLITS` gives a multiprocessor as many blocks as shared memory and fragments
+have room for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import ir
@@ -47,24 +54,71 @@ GROUP, _WARP = 128, 32  # threads of a warp group, of a warp
 _TILE_OPS = frozenset(
     {tile_ops.COPY, tile_ops.GEMM, tile_ops.FILL, tile_ops.REDUCE, tile_ops.SCAN, tile_ops.ASSUME}
 )
-# Threads that compute -> registers of one of them, of one that fetches, blocks on a multiprocessor at least.
-_REGISTERS = {128: (216, 40, 2), 256: (240, 24, 1)}
-_MOST_BOX, _UNIT = 256, 16  # extent of a TMA box, bytes that its rows and strides are multiples of
+_MOST_DIMENSIONS, _MOST_BOX, _UNIT = 5, 256, 16  # of a tensor map, its box, its rows and strides (bytes)
+_ROOM = 44  # registers for all but fragments: addresses, numbers of loops, parts of results on their way
+_AT_ONCE = 28  # registers of a thread that the compiler needs beside the accumulators of one wgmma
+_LEAST_PRODUCTS = 64 * 64 * 32  # of an iteration, for it to be long beside two waits
 
 
-def specialise_warps(func: X.PrimFunc) -> tuple[X.PrimFunc, int] | None:
-    """The specialised function, and how many of its blocks a multiprocessor should hold; None where the pass
-    does not apply.
+@dataclass(frozen=True)
+class Split:
+    """How the registers of a multiprocessor are shared out among `blocks` blocks: those of one thread that
+    computes and of one that fetches, and those that the launch gives each (`launched`), which together are
+    as many (PTX ISA 9.7.19.5, setmaxnreg). Where `fetching` is 0 none are given away.
+    """
+
+    blocks: int
+    launched: int
+    computing: int
+    fetching: int
+
+
+# Threads that compute -> the splits, most blocks first.
+_SPLITS = {
+    128: (Split(4, 64, 88, 40), Split(3, 80, 120, 40), Split(2, 128, 216, 40), Split(1, 255, 255, 0)),
+    256: (Split(2, 80, 104, 32), Split(1, 168, 240, 24)),
+}
+
+
+@dataclass(frozen=True)
+class Specialised:
+    """The specialised function, and how many of its blocks a multiprocessor must have registers for."""
+
+    func: X.PrimFunc
+    blocks: int
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a kernel is not specialised, as the end of a sentence. `obvious`: nobody expects that it is."""
+
+    why: str
+    obvious: bool = False
+
+
+def specialise_warps(
+    func: X.PrimFunc, shared_bytes: int, by_wgmma: Callable[[Gemm], bool], asked: bool, blocks: int | None
+) -> Specialised | Refusal:
+    """The specialised function, or why there is none.
+
+    shared_bytes: of a multiprocessor. by_wgmma: which products go on by themselves. asked: do it even where
+    it does not seem worth it. blocks: as many as the author wants on a multiprocessor, None to choose.
     """
     axes = [s for s in walk(func.body) if isinstance(s, X.AttrStmt) and _is_thread(s)]
-    if len(axes) != 1 or constant(axes[0].value) not in _REGISTERS:
-        return None
+    if len(axes) != 1 or constant(axes[0].value) not in _SPLITS:
+        counts = " or ".join(map(str, _SPLITS))
+        return Refusal(f"its blocks do not have {counts} threads")
     launch = axes[0]
-    work = _Specialiser(func, launch)
-    body = work.run()
-    if body is None:
-        return None
     threads = int(launch.value)
+    work = _Specialiser(func, launch)
+    try:
+        loop, producers, bound = work.find()
+        split = work.split(loop, producers, shared_bytes, blocks)
+        if not asked:
+            worth(loop, by_wgmma)
+    except _Refused as refused:
+        return refused.args[0]
+    body = work.make(loop, producers, bound, split)
 
     def relaunch(stmt: Any) -> Any:
         if isinstance(stmt, X.AttrStmt) and stmt.same_as(launch):
@@ -72,7 +126,29 @@ def specialise_warps(func: X.PrimFunc) -> tuple[X.PrimFunc, int] | None:
             return X.AttrStmt(stmt.node, stmt.attr_key, more, body, stmt.span)
         return remake(stmt, relaunch)
 
-    return func.with_body(relaunch(func.body)), _REGISTERS[threads][2]
+    return Specialised(func.with_body(relaunch(func.body)), split.blocks)
+
+
+class _Refused(Exception):
+    """Carries a Refusal out."""
+
+
+def _refuse(why: str, obvious: bool = False) -> _Refused:
+    return _Refused(Refusal(why, obvious))
+
+
+def worth(loop: X.For, by_wgmma: Callable[[Gemm], bool]) -> None:
+    """Raises _Refused for a loop that is as fast without."""
+    gemms = [Gemm.read(c) for c in calls(loop.body) if tile_ops.is_call(c, tile_ops.GEMM)]
+    if not all(map(by_wgmma, gemms)):
+        raise _refuse("a T.gemm of its loop is not done by wgmma")
+    if not gemms:
+        raise _refuse("its loop has no T.gemm", obvious=True)
+    count, stages = constant(loop.extent), _stages(loop)
+    if count is not None and count <= stages:
+        raise _refuse(f"its loop's {count} iterations have their tiles on the way from the start")
+    if sum(math.prod(g.shape) for g in gemms) < _LEAST_PRODUCTS:
+        raise _refuse("an iteration of its loop multiplies too little")
 
 
 def _is_thread(stmt: X.AttrStmt) -> bool:
@@ -85,56 +161,99 @@ class _Specialiser:
         self._thread: ir.Var = launch.node.var
         self._threads = int(launch.value)
 
-    def run(self) -> Any | None:
-        """The body of the new launch."""
+    def find(self) -> tuple[X.For, list[Producer], list[Any]]:
+        """The loop, its copies, and the scalars before it. Raises _Refused."""
         parts = _flat(self._body)
         loops = [s for s in walk(self._body) if loop_kind(s) == "Pipelined" and _stages(s) >= 2]
-        if len(loops) != 1 or not any(p.same_as(loops[0]) for p in parts) or not self._plain():
-            return None
+        if len(loops) != 1:
+            count = f"it has {len(loops) or 'no'} T.Pipelined loops of two stages or more"
+            raise _refuse(count, obvious=not loops)
         loop = loops[0]
+        if not any(p.same_as(loop) for p in parts):
+            raise _refuse("its T.Pipelined loop stands inside another statement")
+        self._check_plain()
         producers = covered_producers(self._func.body, loop)
         before = parts[: next(k for k, p in enumerate(parts) if p.same_as(loop))]
         bound = [p for p in before if isinstance(p, X.Bind)]
-        if not producers or not all(self._by_tma(p) for p in producers):
-            return None
-        if not self._runs_alone(loop, producers, bound):
-            return None
-        return self._make(parts, loop, producers, bound)
+        if not producers:
+            raise _refuse("none of its loop's copies may run early")
+        for p in producers:
+            if (why := self._no_tma(p)) is not None:
+                raise _refuse(f"TMA cannot fill {p.buffer.name}: {why}")
+        self._check_alone(loop, producers, bound)
+        return loop, producers, bound
+
+    def split(self, loop: X.For, producers: list[Producer], shared_bytes: int, blocks: int | None) -> Split:
+        """How registers are shared out. Raises _Refused where the fragments have no room."""
+        held = _ROOM + sum(self._registers(b) for b in _allocated(self._body))
+        of_tiles = {p.buffer.__chandle__(): _stages(loop) for p in producers}
+        tiles = [b for b in _allocated(self._body) if b.scope().startswith("shared")]
+        if any(constant(n) is None for b in tiles for n in b.shape):
+            raise _refuse("the size of a tile is known only at run time")
+        shared = sum(
+            math.prod(shape_of(b)) * bits_of(str(b.dtype)) // 8 * of_tiles.get(b.__chandle__(), 1)
+            for b in tiles
+        )
+        # The compiler refuses an instruction whose registers are more than the launch gives a thread.
+        gemms = [Gemm.read(c) for c in calls(self._body) if tile_ops.is_call(c, tile_ops.GEMM)]
+        once = max([min(self._registers(g.c.source), g.shape[1] // 2, 128) for g in gemms], default=0)
+        roomy = [s for s in _SPLITS[self._threads] if s.computing >= held and s.launched >= once + _AT_ONCE]
+        if blocks is not None:
+            roomy = [s for s in roomy if s.blocks == blocks]
+        if not roomy:
+            raise _refuse(f"a thread needs about {held} registers, more than it would get")
+        return next((s for s in roomy if s.blocks * (shared + 1024) <= shared_bytes), roomy[-1])
+
+    def _registers(self, buffer: ir.Var) -> int:
+        """Of one thread, about: a row's numbers are held by the four threads of a quad."""
+        if buffer.scope() not in ("local.fragment", "local"):
+            return 0
+        shape = shape_of(buffer)
+        elements = math.prod(shape)
+        if buffer.scope() == "local.fragment":
+            elements = -(-elements * (1 if len([n for n in shape if n > 1]) > 1 else 4) // self._threads)
+        return -(-elements * bits_of(str(buffer.dtype)) // 32)
 
     # Whether it may be done
 
-    def _plain(self) -> bool:
-        """Whether threads are not the author's: no thread numbers, no instructions, no views of tiles."""
+    def _check_plain(self) -> None:
+        """Threads must not be the author's: no thread numbers, no instructions, no views of tiles."""
         if uses(self._body, {self._thread.__chandle__()}):
-            return False
+            raise _refuse("it uses the numbers of its threads")
         if any(isinstance(s, X.DeclBuffer | X.While) for s in walk(self._body)):
-            return False
+            raise _refuse("it has views of tiles, or while loops")
         foreign = [c for c in calls(self._body) if isinstance(c.op, ir.Op) and _is_foreign(str(c.op.name))]
-        return not foreign
+        if foreign:
+            name = str(foreign[0].op.name).split(".", 1)[-1]
+            raise _refuse(f"it has code of single threads ({name})")
 
-    def _by_tma(self, p: Producer) -> bool:
-        """Whether the hardware can do this copy, for all that is known now."""
+    def _no_tma(self, p: Producer) -> str | None:
+        """Why the hardware cannot do this copy, for all that is known now; None if it can."""
         copy, tensor = p.copy, p.copy.src.source
         bits = bits_of(str(tensor.dtype))
         shape, extents = shape_of(p.buffer), [constant(r.extent) for r in copy.src.region]
-        if copy.disable_tma or copy.prefer_instruction in ("cp_async", "sync") or len(shape) != 2:
-            return False
-        if str(tensor.dtype) != str(p.buffer.dtype) or bits not in (8, 16, 32) or len(tensor.shape) > 5:
-            return False
+        if copy.disable_tma or copy.prefer_instruction in ("cp_async", "sync"):
+            return "its copy asks for another instruction"
+        if len(shape) != 2 or len(tensor.shape) > _MOST_DIMENSIONS:
+            return f"a tile of {len(shape)} dimensions, from a tensor of {len(tensor.shape)}"
+        if str(tensor.dtype) != str(p.buffer.dtype) or bits not in (8, 16, 32):
+            return f"it would have to be converted from {tensor.dtype} to {p.buffer.dtype}"
         if [n for n in extents if n != 1] != [n for n in shape if n != 1] or extents[-1] in (None, 1):
-            return False
-        if shape[-1] * bits // 8 % _UNIT or (
-            matrix_operand(shape, bits).kind != "swizzle" and shape[-1] > _MOST_BOX
-        ):
-            return False
+            return f"its rows do not lie along the last dimension of {tensor.name}"
+        if shape[-1] * bits // 8 % _UNIT:
+            return f"its rows of {shape[-1] * bits // 8} bytes are no multiple of {_UNIT}"
+        if matrix_operand(shape, bits).kind != "swizzle" and shape[-1] > _MOST_BOX:
+            return f"its rows have more than {_MOST_BOX} elements"
         strides = list(tensor.strides) or _row_strides(tensor.shape)
         numbers = [constant(s) for s in strides]
         if numbers[-1] != 1 or any(n is None or n * bits // 8 % _UNIT for n in numbers[:-1]):
-            return False
-        return safe_values(self._func).get(str(tensor.name), 0) == 0
+            return f"the rows of {tensor.name} are not known to begin at multiples of {_UNIT} bytes"
+        if safe_values(self._func).get(str(tensor.name), 0) != 0:
+            return f"what lies outside of {tensor.name} is not 0"
+        return None
 
-    def _runs_alone(self, loop: X.For, producers: list[Producer], bound: list[Any]) -> bool:
-        """Whether the fetching thread can know all that its copies depend on."""
+    def _check_alone(self, loop: X.For, producers: list[Producer], bound: list[Any]) -> None:
+        """The fetching thread must know all that its copies depend on."""
         written = {a.buffer.__chandle__() for a in all_accesses(self._body) if a.mode == "write"}
         given = [loop.min, loop.extent, *(b.value for b in bound)]
         given += [e for p in producers for r in p.copy.src.region for e in (r.min, r.extent)]
@@ -142,16 +261,18 @@ class _Specialiser:
         known = {b.var.__chandle__() for b in bound} | {loop.loop_var.__chandle__()}
         free = {v.__chandle__() for v in _defined(self._body)} - known
         for v in read:
-            if X.is_buffer_var(v) and (v.scope() != "global" or v.__chandle__() in written):
-                return False
-            if v.__chandle__() in free:
-                return False
-        return not any(p.copy.src.source.__chandle__() in written for p in producers)
+            memory = X.is_buffer_var(v) and (v.scope() != "global" or v.__chandle__() in written)
+            if memory or v.__chandle__() in free:
+                raise _refuse(f"what its loop fetches depends on {v.name}, which the other threads compute")
+        for p in producers:
+            if p.copy.src.source.__chandle__() in written:
+                raise _refuse(f"it writes {p.copy.src.source.name}, which its loop fetches")
 
     # What becomes of it
 
-    def _make(self, parts: list[Any], loop: X.For, producers: list[Producer], bound: list[Any]) -> Any:
-        stages, at = _stages(loop), loop.span
+    def make(self, loop: X.For, producers: list[Producer], bound: list[Any], split: Split) -> Any:
+        """The body of the new launch."""
+        parts, stages, at = _flat(self._body), _stages(loop), loop.span
         versions = {p.buffer.__chandle__(): versioned(p.buffer, stages) for p in producers}
         loaded, freed = (
             X.decl_buffer((stages,), "uint64", name, scope="shared") for name in ("loaded", "freed")
@@ -161,7 +282,8 @@ class _Specialiser:
         work = self._consumer(loop, producers, versions, loaded, freed)
         consumed = [work if p.same_as(loop) else p for p in own]
         first = X.const(self._threads, "int32")
-        grown, shrunk, _ = _REGISTERS[self._threads]
+        given = [_call("tl.setmaxnreg_dec", [index(split.fetching)], at)] if split.fetching else []
+        taken = [_call("tl.setmaxnreg_inc", [index(split.computing)], at)] if split.fetching else []
         fetch = self._producer(loop, producers, versions, loaded, freed)
         return seq(
             [
@@ -170,13 +292,8 @@ class _Specialiser:
                 self._begin(loaded, freed, stages, at),
                 X.IfThenElse(
                     X.GE(self._thread, first),
-                    seq(
-                        [
-                            _call("tl.setmaxnreg_dec", [index(shrunk)], at),
-                            X.IfThenElse(X.EQ(self._thread, first), seq([*bound, fetch]), None, at),
-                        ]
-                    ),
-                    seq([_call("tl.setmaxnreg_inc", [index(grown)], at), *consumed]),
+                    seq([*given, X.IfThenElse(X.EQ(self._thread, first), seq([*bound, fetch]), None, at)]),
+                    seq([*taken, *consumed]),
                     at,
                 ),
             ]
@@ -268,6 +385,10 @@ def _only_gemm(rest: list[Any], loop: X.For) -> tuple[Gemm | None, Any | None]:
     if at_first and constant(clear.b) == constant(loop.min) is not None and (constant(loop.extent) or 0) > 0:
         return gemm, Fill(gemm.c, X.const(0, str(gemm.c.source.dtype)), gemm.span).call()
     return None, None
+
+
+def _allocated(body: Any) -> list[ir.Var]:
+    return [s.buffer for s in walk(body) if isinstance(s, X.AllocBuffer)]
 
 
 def _is_foreign(name: str) -> bool:

@@ -42,4 +42,5 @@ class LoweredKernel:
     layouts: Mapping[str, str] = field(default_factory=dict)  # buffer name -> one line for people
     registers: Mapping[str, int] = field(default_factory=dict)  # fragment name -> elements per thread
     instructions: Mapping[Span, str] = field(default_factory=dict)  # Python span of an op -> its instruction
+    notes: tuple[str, ...] = ()  # what the kernel does not get, and why
     parts: tuple[LoweredKernel, ...] = ()  # of several launches: each, the first included

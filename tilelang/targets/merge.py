@@ -31,6 +31,7 @@ def merge(parts: Sequence[LoweredKernel]) -> LoweredKernel:
         layouts=_joined([p.layouts for p in parts]),
         registers=_joined([p.registers for p in parts]),
         instructions=_joined([p.instructions for p in parts]),
+        notes=tuple(note for p in parts for note in p.notes),
         parts=tuple(parts),
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 from tvm import tirx as X
 
 from tilelang.arch.cuda import (
+    DISABLE_TMA,
     DISABLE_WARP_SPECIALISED,
     DISABLE_WGMMA,
     WARP_SPECIALISED_BY_DEFAULT,
@@ -21,6 +22,8 @@ from tilelang.arch.target import Target
 from tilelang.diagnostics.error import KernelError
 from tilelang.facts.reports import GeneratedSource
 from tilelang.ir import tile_ops
+from tilelang.ir.teams import Team
+from tilelang.ops.gemm import Gemm
 from tilelang.passes.expand_reducers import expand_reducers
 from tilelang.passes.flatten import flatten
 from tilelang.passes.guard_bounds import guard_bounds
@@ -28,7 +31,7 @@ from tilelang.passes.infer_layouts import LayoutMap, gemms_of, infer_layouts
 from tilelang.passes.insert_sync import insert_sync
 from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.passes.plan_shared import plan_shared
-from tilelang.passes.specialise_warps import specialise_warps
+from tilelang.passes.specialise_warps import Refusal, Specialised, specialise_warps
 from tilelang.passes.swizzle_blocks import swizzle_blocks
 from tilelang.passes.walk import calls
 from tilelang.passes.widen_narrow import widen_narrow
@@ -73,13 +76,39 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     if (by_hand := source_kernel(func, target)) is not None:
         return by_hand
     func = widen_narrow(func)
-    specialised = specialise_warps(func) if target.sm == WGMMA_SM and _specialises(func) else None
-    if specialised is not None:
+    if target.sm != WGMMA_SM or not _specialises(func):
+        return _lower(func, target)
+    specialised = _specialised(func, target)
+    why, obvious = "", False
+    if isinstance(specialised, Refusal):
+        why, obvious = specialised.why, specialised.obvious and DISABLE_WARP_SPECIALISED not in func.attrs
+    if isinstance(specialised, Specialised):
         try:
-            return _lower(specialised[0], target, specialised[1])
-        except KernelError:
-            pass  # what the specialised kernel cannot do the plain one may; other errors come again
-    return _lower(func, target)
+            return _lower(specialised.func, target, specialised.blocks)
+        except KernelError as error:
+            # What the specialised kernel cannot do the plain one may; other errors come again.
+            why = error.problems[0].message
+    plain = _lower(func, target)
+    if obvious:
+        return plain
+    return replace(plain, notes=(*plain.notes, f"not warp-specialised: {why}"))
+
+
+def _specialised(func: X.PrimFunc, target: Target) -> Specialised | Refusal:
+    threads = math.prod(launch_extents(func)[1])
+    block = Team(0, threads)
+    rule = wgmma_rule(func, gemms_of(func, threads), target)
+    if _asks(func, DISABLE_WGMMA):
+        rule = None
+
+    def by_wgmma(gemm: Gemm) -> bool:
+        return rule is not None and rule.plan(gemm, block) is not None
+
+    processor = features(target).processor
+    assert processor is not None  # of WGMMA_SM
+    asked = DISABLE_WARP_SPECIALISED in func.attrs
+    blocks = int(func.attrs[MIN_BLOCKS]) if MIN_BLOCKS in func.attrs else None
+    return specialise_warps(func, processor.shared_bytes, by_wgmma, asked, blocks)
 
 
 def _lower(func: X.PrimFunc, target: Target, min_blocks: int = 1) -> LoweredKernel:
@@ -132,6 +161,8 @@ def _lower(func: X.PrimFunc, target: Target, min_blocks: int = 1) -> LoweredKern
 
 def _specialises(func: X.PrimFunc) -> bool:
     """Whether the kernel leaves or asks for warp specialisation."""
+    if _asks(func, DISABLE_TMA):
+        return False
     if DISABLE_WARP_SPECIALISED in func.attrs:
         return not bool(func.attrs[DISABLE_WARP_SPECIALISED])
     return WARP_SPECIALISED_BY_DEFAULT
