@@ -24,6 +24,7 @@ from tilelang.frontend.specialise import trace_static
 from tilelang.frontend.static_module import StaticModule
 from tilelang.jit.compiling import prim_func_of
 from tilelang.jit.functions import JITFunction
+from tilelang.passes.specialise_warps import GROUP, SPLITS, Refusal, specialise_warps
 from tilelang.runtime.plan import LaunchPlan
 from tilelang.targets.driver import build, lower
 from tilelang.targets.lowered import LoweredKernel
@@ -429,3 +430,67 @@ def test_softmax_on_a_device() -> None:
     a, b = (torch.randn(64, 64, device="cuda", dtype=torch.float16) for _ in range(2))
     found = on_the_device(SOFTMAX)(a, b)
     torch.testing.assert_close(found, (a.float() @ b.float().T).softmax(1) @ b.float(), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("T.copy(A[", "T.print(k)\n            T.copy(A[", "code of single threads"),
+        ("threads=128", "threads=192", "do not have 128 or 256 threads"),
+        ("num_stages=2", "num_stages=1", "no T.Pipelined loops of two stages"),
+        ("T.copy(B[k * 64, bx * 96], B_shared)", "T.copy(B[k * 64, bx * 96], B_shared, disable_tma=True)",
+         "TMA cannot fill B_shared: its copy asks for another instruction"),
+    ],
+)  # fmt: skip
+def test_why_a_kernel_is_not_specialised_is_said(old: str, new: str, said: str) -> None:
+    text = gemm_text(64, 96, 64, 128)
+    assert old in text
+    (note,) = specialised(text.replace(old, new), M=64, N=96, K=128).notes
+    assert note.startswith("not warp-specialised: ") and said in note
+    assert not specialised(text, M=64, N=96, K=128).notes
+
+
+@pytest.mark.parametrize(
+    ("tile", "k", "by_wgmma", "said"),
+    [
+        ((128, 128, 64), 512, True, None),
+        ((128, 128, 64), 512, False, "not done by wgmma"),
+        ((128, 128, 64), 128, True, "2 iterations have their tiles on the way"),
+        ((64, 64, 16), 512, True, "multiplies too little"),
+    ],
+)
+def test_where_specialisation_does_not_pay(
+    tile: tuple[int, int, int], k: int, by_wgmma: bool, said: str | None
+) -> None:
+    text, target = HEAD + gemm_text(*tile, 128), parse_target("cuda:sm_90")
+    module = StaticModule("kernel.py", text)
+    program = trace_static(module, module.kernels[0], {"M": "128", "N": "128", "K": str(k)})
+    func = prim_func_of(program, target, text)
+    for asked in (False, True):
+        made = specialise_warps(func, 228 * 1024, lambda gemm: by_wgmma, asked, None)
+        assert isinstance(made, Refusal) == (said is not None and not asked)
+        assert asked or said is None or (isinstance(made, Refusal) and said in made.why)
+
+
+@pytest.mark.parametrize(
+    ("tile", "threads", "blocks"),
+    [((64, 64, 64), 128, 4), ((128, 128, 64), 128, 2), ((64, 256, 64), 128, 1), ((128, 64, 32), 256, 2),
+     ((128, 256, 64), 256, 1)],
+)  # fmt: skip
+def test_registers_are_shared_out_by_what_fragments_need(
+    tile: tuple[int, int, int], threads: int, blocks: int
+) -> None:
+    lowered = specialised(gemm_text(*tile, threads), M=256, N=256, K=512)
+    bounds = f"__launch_bounds__({threads + 128}{f', {blocks}' if blocks > 1 or threads == 256 else ''})"
+    assert bounds in lowered.source.text
+    assert ("setmaxnreg_inc<" in lowered.source.text) == (blocks > 1 or threads == 256)
+
+
+def test_splits_of_registers_add_up() -> None:
+    """What is given back is what is taken, else a block would wait for registers for ever."""
+    for threads, splits in SPLITS.items():
+        for s in splits:
+            assert s.blocks * (threads + GROUP) * s.launched <= 65536
+            if s.fetching:
+                assert threads * s.computing + GROUP * s.fetching <= (threads + GROUP) * s.launched
+                assert all(n % 8 == 0 for n in (s.launched, s.computing, s.fetching))

@@ -11,7 +11,7 @@ Not: kernels with thread code, barriers or addresses of their own, and copies th
 Whether it is worth it where nobody asks for it (`worth`): the threads that compute must be free to do so
 while tiles arrive, which products by wgmma are and those by mma.sync are not; the loop must come back to a
 version, else all copies are on their way anyhow; and an iteration must be long beside two waits on barriers,
-which 64×64×32 products are. `_SPLITS` gives a multiprocessor as many blocks as shared memory and fragments
+which 64×64×32 products are. `SPLITS` gives a multiprocessor as many blocks as shared memory and fragments
 have room for.
 """
 
@@ -74,7 +74,7 @@ class Split:
 
 
 # Threads that compute -> the splits, most blocks first.
-_SPLITS = {
+SPLITS = {
     128: (Split(4, 64, 88, 40), Split(3, 80, 120, 40), Split(2, 128, 216, 40), Split(1, 255, 255, 0)),
     256: (Split(2, 80, 104, 32), Split(1, 168, 240, 24)),
 }
@@ -105,8 +105,8 @@ def specialise_warps(
     it does not seem worth it. blocks: as many as the author wants on a multiprocessor, None to choose.
     """
     axes = [s for s in walk(func.body) if isinstance(s, X.AttrStmt) and _is_thread(s)]
-    if len(axes) != 1 or constant(axes[0].value) not in _SPLITS:
-        counts = " or ".join(map(str, _SPLITS))
+    if len(axes) != 1 or constant(axes[0].value) not in SPLITS:
+        counts = " or ".join(map(str, SPLITS))
         return Refusal(f"its blocks do not have {counts} threads")
     launch = axes[0]
     threads = int(launch.value)
@@ -197,7 +197,7 @@ class _Specialiser:
         # The compiler refuses an instruction whose registers are more than the launch gives a thread.
         gemms = [Gemm.read(c) for c in calls(self._body) if tile_ops.is_call(c, tile_ops.GEMM)]
         once = max([min(self._registers(g.c.source), g.shape[1] // 2, 128) for g in gemms], default=0)
-        roomy = [s for s in _SPLITS[self._threads] if s.computing >= held and s.launched >= once + _AT_ONCE]
+        roomy = [s for s in SPLITS[self._threads] if s.computing >= held and s.launched >= once + _AT_ONCE]
         if blocks is not None:
             roomy = [s for s in roomy if s.blocks == blocks]
         if not roomy:
