@@ -417,8 +417,8 @@ def test_on_a_device(transposes: tuple[bool, bool]) -> None:
 @pytest.mark.parametrize(
     ("left", "right", "result", "tolerance"),
     [
-        ("float8_e4m3fn", "float8_e4m3fn", "float32", 0.1),
-        ("float8_e5m2", "float8_e4m3fn", "float32", 0.1),
+        ("float8_e4m3fn", "float8_e4m3fn", "float32", 0.25),
+        ("float8_e5m2", "float8_e4m3fn", "float32", 0.25),
         ("float8_e4m3fn", "float8_e4m3fn", "float16", 0.5),
         ("int8", "int8", "int32", 0),
         ("float32", "float32", "float32", 0.2),
@@ -426,7 +426,8 @@ def test_on_a_device(transposes: tuple[bool, bool]) -> None:
 )
 @pytest.mark.parametrize("by_registers", [False, True])
 def test_dtypes_on_a_device(left: str, right: str, result: str, tolerance: float, by_registers: bool) -> None:
-    """The tensor cores sum products of 8-bit floats with about 14 bits of mantissa."""
+    """The tensor cores sum products of 8-bit floats with about 14 bits of mantissa: off by up to 0.12 in sums
+    of 512 products, seen on an H200."""
 
     @tilelang.jit
     def matmul(A, B):
