@@ -21,9 +21,9 @@ TARGET = "cuda:sm_90"
 
 
 # Rules that refuse what the language does not allow although this compiler's lowering happens to accept it:
-# such a mutant cannot be lowered for an author, so it is wrong; it is counted apart. Release 0.1.15 was tried
-# for each: it refuses all of this too, but for products by a part of a warp, which it lowers to instructions
-# that PTX leaves undefined (mma.sync is executed by all threads of a warp).
+# such a mutant cannot be lowered for an author, so it is wrong; it is counted apart. Release 0.1.15 refuses
+# all of this too, but for products by a part of a warp, which it lowers to instructions that PTX leaves
+# undefined (mma.sync is executed by all threads of a warp); an unbound T.const was not tried there.
 BY_LANGUAGE: Mapping[str, str] = {
     "copy-shape": "the two sides of a copy name different extents: one of them is not what is copied",
     "gemm-shape": "the operands of a product agree in M, N and K",
