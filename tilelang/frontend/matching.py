@@ -123,6 +123,8 @@ def _equal(a: Any, b: Any) -> bool | Unknown:
     else:
         try:
             answer = compare(ast.Eq, a, b)
+        except RecursionError:
+            raise
         except Exception:  # noqa: BLE001 (untraced operands are the user's objects)
             return _UNSURE
     return answer if isinstance(answer, bool) else _UNSURE
