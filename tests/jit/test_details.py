@@ -192,6 +192,18 @@ def test_sizes_that_are_open_do_not_hide_them():
     assert problem is not None and problem.severity is Severity.ERROR
 
 
+def test_a_variable_of_an_open_grid_in_place_of_an_index_does_not_hide_them():
+    """With a large N the row bx lies outside d, with a small one no thread has it: wrong for every N."""
+    text = TRANSPOSED.replace(
+        "    A: T.Tensor((64, 64), T.float16)\n",
+        '    N = T.const("N")\n    A: T.Tensor((N, 64), T.float16)\n',
+    )
+    text = text.replace("T.copy(A, a)", "T.copy(A[bx * 8, 0], a)").replace("T.Kernel(1,", "T.Kernel(N // 8,")
+    problem = layout_problem(text.replace("d[j, i]", "d[bx, j]"))
+    assert problem is not None and problem.severity is Severity.ERROR
+    assert layout_problem(text.replace("d[j, i]", "d[i, j]")) is None
+
+
 def test_what_hangs_on_open_sizes_is_a_hint():
     """With N a multiple of 64 every thread finds its own element; with others it does not."""
     text = """

@@ -130,9 +130,13 @@ def _lower(
     open_sizes = [s.name for s in program.symbols if s.kind == "const"]
     if open_sizes:
         of_tiles = _names_in_tiles(program)
-        even = tuple((n, _EVEN_TILE if n in of_tiles else _EVEN_SIZE) for n in open_sizes)
-        trial = trace_static(module, kernel, specialisation=replace(sized, values=(*sized.values, *even)))
-        again = _lower_program(trial, target, module.text)
+        again = None
+        for usual in (_EVEN_SIZE, _EVEN_TILE):  # a smaller one where the first goes out of bounds
+            even = tuple((n, _EVEN_TILE if n in of_tiles else usual) for n in open_sizes)
+            trial = trace_static(module, kernel, specialisation=replace(sized, values=(*sized.values, *even)))
+            again = _lower_program(trial, target, module.text)
+            if again is not None:
+                break
         if isinstance(again, LoweredKernel) and of_tiles & set(open_sizes):
             answer = []  # layouts of tiles of open width are none that a call gets
         sure = {(p.rule, p.span) for p in again} if isinstance(again, list) else set()
