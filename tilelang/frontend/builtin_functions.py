@@ -11,8 +11,7 @@ from tvm import ir
 from tilelang.diagnostics.rules.python import UNSUPPORTED_PYTHON
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.constants import any_not_given, not_given
-from tilelang.frontend.functions import call_function
-from tilelang.frontend.loops import SymbolicRange, python_items, symbolic_range, truth
+from tilelang.frontend.loops import SymbolicRange, python_items, symbolic_range
 from tilelang.frontend.model import ClassValue, Function, Instance
 from tilelang.frontend.operators import binary, conjunction, disjunction
 from tilelang.frontend.run import Run
@@ -131,33 +130,6 @@ def _enumerate(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwar
         return items
     start = args[1].value if len(args) > 1 else kwargs["start"].value if "start" in kwargs else 0
     return list(enumerate(items, start)) if isinstance(start, int) else Unknown("the start is not known")
-
-
-def _map(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
-    """map, filter: interpreted at once, so that what they do to the kernel happens in order."""
-    if len(args) < 2:
-        return Unknown("map or filter of nothing")
-    items = _items_or_unknown(run, args[1])
-    if isinstance(items, Unknown):
-        return items
-    results = [_call_value(run, node, args[0].value, i) for i in items]
-    if function is map:
-        return results
-    known = [
-        truth(r) if not isinstance(r, Unknown | ir.Expr) else Unknown("the filter is not known")
-        for r in results
-    ]
-    unknown = any_unknown(known)
-    return unknown if unknown is not None else [i for i, k in zip(items, known, strict=True) if k]
-
-
-def _call_value(run: Run, node: ast.Call, function: Any, item: Any) -> Any:
-    at = run.span(node)
-    if isinstance(function, Function):
-        return call_function(run, function, [Argument(item, at)], {}, node, at)
-    if function in BUILTIN_FUNCTIONS:
-        return call_builtin(run, node, function, [Argument(item, at)], {})
-    return Unknown("the function is not known to the compiler")
 
 
 def _sum(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -284,7 +256,6 @@ BUILTIN_FUNCTIONS: dict[Any, Handler] = {
     **dict.fromkeys((str, repr, ascii, format), _text),
     **dict.fromkeys((chr, ord, hex, bin, oct, complex, slice, bytes, hash), _strict),
     **dict.fromkeys((list, tuple, set, frozenset, reversed), _collect),
-    **dict.fromkeys((map, filter), _map),
     **dict.fromkeys((all, any), _all_any),
     **dict.fromkeys((getattr, hasattr), _getattr),
     **dict.fromkeys((open, exec, eval, compile, input, globals, locals, vars, __import__), _forbidden),

@@ -35,7 +35,9 @@ from tilelang.frontend.model import (
     PrimFunction,
     RecordFunction,
 )
+from tilelang.frontend.operator_functions import OPERATOR_FUNCTIONS, call_operator
 from tilelang.frontend.records import call_record
+from tilelang.frontend.repeated_calls import REPEATING, call_repeatedly
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_traced, any_unknown, kept, scalar
 from tilelang.frontend.scope import Scope
@@ -123,6 +125,10 @@ def call_known(
         return Unknown(f"the result of `{function.function.name}` is known only when it runs")
     if _hashable(function) and function in BUILTIN_FUNCTIONS:
         return call_builtin(run, node, function, args, kwargs)
+    if _hashable(function) and OPERATOR_FUNCTIONS.get(function) == len(args) and not kwargs:
+        return call_operator(run, node, function, args)
+    if _hashable(function) and function in REPEATING and not kwargs:
+        return call_repeatedly(run, node, function, args, call_known)
     if isinstance(function, functools.partial):
         at = run.span(node)
         before = [Argument(v, at) for v in function.args]

@@ -131,16 +131,18 @@ def _too_large(kind: type[ast.operator], a: Any, b: Any) -> bool:
 
 
 def unary_expression(run: Run, node: ast.UnaryOp) -> Any:
-    value = run.eval(node.operand)
+    return apply_unary(run, node, type(node.op), run.eval(node.operand), node.operand)
+
+
+def apply_unary(run: Run, node: ast.AST, kind: type[ast.unaryop], value: Any, value_node: ast.expr) -> Any:
+    """`op value` with an element read and errors reported at the expression."""
     if isinstance(value, Buffer | Region | Late):
-        value = scalar(run, value, run.span(node.operand))
-    if isinstance(node.op, ast.Not) and not isinstance(value, ir.Expr | Unknown):
+        value = scalar(run, value, run.span(value_node))
+    if kind is ast.Not and not isinstance(value, ir.Expr | Unknown):
         known = truth(value)
         return known if isinstance(known, Unknown) else not known
     try:
-        return (
-            fold(unary(type(node.op), value)) if isinstance(value, ir.Expr) else unary(type(node.op), value)
-        )
+        return fold(unary(kind, value)) if isinstance(value, ir.Expr) else unary(kind, value)
     except RecursionError:
         raise
     except Exception as error:  # noqa: BLE001 (an untraced operand is the user's object)
@@ -194,22 +196,29 @@ def comparison(run: Run, node: ast.Compare) -> Any:
     result: Any = True
     for op, right_node in zip(node.ops, node.comparators, strict=True):
         right = run.eval(right_node)
-        result = conjunction(result, _compare(run, node, op, left, left_node, right, right_node))
+        chained = len(node.ops) > 1
+        answer = compare_values(run, node, op, left, left_node, right, right_node, chained=chained)
+        result = conjunction(result, answer)
         if result is False:
             return False
         left, left_node = right, right_node
     return result
 
 
-def _compare(
+def compare_values(
     run: Run,
-    node: ast.Compare,
+    node: ast.AST,
     op: ast.cmpop,
     left: Any,
     left_node: ast.expr,
     right: Any,
     right_node: ast.expr,
+    *,
+    chained: bool,
 ) -> Any:
+    """`left op right` with elements read and errors reported at the expression; `chained`: as part of
+    `a < b < c`.
+    """
     kind = type(op)
     if kind in (ast.Is, ast.IsNot):
         unknown = any_unknown([left, right])
@@ -234,7 +243,7 @@ def _compare(
             if lost is not None:
                 return lost
             lost = membership_needs_value(
-                run, op, left_node, right_node, left_traced=is_traced(left), chained=len(node.ops) > 1
+                run, op, left_node, right_node, left_traced=is_traced(left), chained=chained
             )
             return _among(kind, left, members, lost)
     if isinstance(left, Instance | ClassValue | Function) or isinstance(

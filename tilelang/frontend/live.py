@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections
+import functools
 import importlib
+import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,19 +16,19 @@ from typing import Any, Literal
 from tvm import ir
 
 from tilelang.diagnostics.rules.python import UNSUPPORTED_PYTHON
-from tilelang.frontend.arguments import Argument, plain
+from tilelang.frontend.arguments import Argument
 from tilelang.frontend.functions import call_function, needs_interpretation
 from tilelang.frontend.interpreter import new_run
 from tilelang.frontend.kernel import KernelRequest, trace_kernel, trace_prim_function
 from tilelang.frontend.kernel_objects import make_object, makes_kernel_object
-from tilelang.frontend.model import NO_VALUE, Function
+from tilelang.frontend.model import NO_VALUE, Function, Late
 from tilelang.frontend.native_functions import SourceNotFound, live_function
 from tilelang.frontend.plain_functions import holds_kernel_code
 from tilelang.frontend.run import Limits, Run
-from tilelang.frontend.scalars import any_unknown
+from tilelang.frontend.scalars import any_unknown, kept, scalar
 from tilelang.frontend.scope import Scope
 from tilelang.ir.tile_program import TileProgram
-from tilelang.ir.values import Unknown
+from tilelang.ir.values import Buffer, Region, Unknown
 from tilelang.language.functions import Macro, PrimFunc
 
 # Running Python has no step limit either; this one only ends what would never end.
@@ -74,16 +77,17 @@ class LiveEnvironment:
         """Interpret it if it is a macro or receives something of the kernel, else let Python call it."""
         if isinstance(function, Macro):
             return self._interpret(run, node, function.function, args, kwargs, is_macro=True)
-        if needs_interpretation(args, kwargs) or _holds_kernel_code(function):
-            if isinstance(function, types.MethodType) and isinstance(function.__func__, types.FunctionType):
-                owner = Argument(function.__self__, run.span(node.func))
-                return self._interpret(run, node, function.__func__, [owner, *args], kwargs)
-            if isinstance(function, types.FunctionType):
-                return self._interpret(run, node, function, args, kwargs)
+        for_kernel = needs_interpretation(args, kwargs)
+        if for_kernel or _holds_kernel_code(function):
+            owners, inner = _python_code(function)
+            if inner is not None:
+                at = run.span(node.func)
+                return self._interpret(run, node, inner, [*(Argument(o, at) for o in owners), *args], kwargs)
         if isinstance(function, type) and makes_kernel_object(run, function, args, kwargs):
             return make_object(run, node, function, args, kwargs)
-        values = [plain(a) for a in args]
-        named = {k: plain(a) for k, a in kwargs.items()}
+        keeps = _keeps(function)
+        values = [_handed_over(run, a, keeps) for a in args]
+        named = {k: _handed_over(run, a, keeps) for k, a in kwargs.items()}
         unknown = any_unknown([*values, named])
         if unknown is not None:
             return unknown
@@ -107,6 +111,42 @@ class LiveEnvironment:
             return run.report(UNSUPPORTED_PYTHON, run.span(node), what=str(error))
         interpreted.is_macro = is_macro
         return call_function(run, interpreted, args, kwargs, node, run.span(node))
+
+
+def _python_code(function: Any) -> tuple[list[Any], types.FunctionType | None]:
+    """The Python function behind a callable, None if there is none, and what it gets in front: methods,
+    objects with `__call__`, functions whose results `functools.cache` keeps.
+    """
+    if isinstance(function, functools._lru_cache_wrapper):
+        function = inspect.unwrap(function)
+    if isinstance(function, types.FunctionType):
+        return [], function
+    if isinstance(function, types.MethodType):
+        inner = function.__func__
+        return [function.__self__], inner if isinstance(inner, types.FunctionType) else None
+    kind = type(function)
+    ours = isinstance(function, type) or kind.__module__.startswith("tilelang.")
+    inner = None if ours else getattr(kind, "__call__", None)  # noqa: B004 (asked for its code)
+    return [function], inner if isinstance(inner, types.FunctionType) else None
+
+
+def _keeps(function: Any) -> bool:
+    """Whether a callable puts what it gets somewhere and does not compute with it."""
+    owner = getattr(function, "__self__", None)
+    return isinstance(function, type) or isinstance(owner, list | dict | set | collections.deque)
+
+
+def _handed_over(run: Run, argument: Argument, keeps: bool) -> Any:
+    """How an element of a tile comes to a callable whose source cannot be read: containers and objects keep
+    it, whatever computes gets its value, as it knows nothing of tiles.
+    """
+    value = argument.value
+    if keeps:
+        return kept(run, value, "element")
+    element = isinstance(value, Late) or (isinstance(value, Region) and value.is_point)
+    if element or (isinstance(value, Buffer) and value.scope == "local.var"):
+        return scalar(run, value, argument.span)
+    return value
 
 
 def _holds_kernel_code(function: Any) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,6 +123,7 @@ def modelled_modules() -> dict[str, ModuleValue]:
         "math": ModuleValue("math", _public(math)),
         "itertools": ModuleValue("itertools", _public(itertools), open=True),
         "functools": _functools(),
+        "operator": ModuleValue("operator", _public(operator), open=True),
         "typing": _typing(),
         "typing_extensions": ModuleValue("typing_extensions", dict(_typing().names), open=True),
         "dataclasses": ModuleValue("dataclasses", dataclass_names, open=True),

@@ -26,6 +26,7 @@ from tilelang.frontend.modelled_modules import (
     TensorFactory,
     modelled_modules,
 )
+from tilelang.frontend.operator_functions import OPERATOR_FUNCTIONS
 from tilelang.frontend.run import Limits, Run, StopInterpreting
 from tilelang.frontend.scalars import any_traced, any_unknown
 from tilelang.frontend.scope import Scope
@@ -91,9 +92,13 @@ class StaticEnvironment:
             if factory is not None:
                 return Unknown("what the field's factory makes is not known to the compiler")
             return named.get("default", NO_VALUE)
-        if function is functools.partial or function is functools.reduce:
+        if function is functools.partial:
             unknown = any_unknown(values[:1])
-            if unknown is not None or not values or not isinstance(values[0], Function | functools.partial):
+            known = bool(values) and (
+                isinstance(values[0], Function | functools.partial)
+                or any(values[0] is f for f in OPERATOR_FUNCTIONS)
+            )
+            if unknown is not None or not known:
                 return Unknown("the function is not known to the compiler") if unknown is None else unknown
             return run.guarded_native(node, function, values, named)
         if id(function) in _PURE:
