@@ -60,7 +60,17 @@ from tilelang.passes.loop_layouts import (
     spread,
 )
 from tilelang.passes.parallel_loop import ParallelLoop, VectorWidths, in_memory, parallel_loop
-from tilelang.passes.walk import FRAGMENT, assume, bits_of, children, constant, loop_kind, shape_of, walk
+from tilelang.passes.walk import (
+    FRAGMENT,
+    assume,
+    bits_of,
+    children,
+    constant,
+    loop_kind,
+    shape_of,
+    variables,
+    walk,
+)
 
 _GEMM = "T.gemm"  # how messages about what a gemm pins begin
 
@@ -669,7 +679,7 @@ class _Inference:
                 return use
             if use.mode == "reduce":
                 continue
-            derived = fragment_layout(site, use, loop)
+            derived = fragment_layout(site, use, loop) if _keeps_places(site, use) else None
             if derived is not None and same_places(derived, fragment):
                 continue
             if not serves(loop, site.vars, site.outer, use.indices, fragment, use.mode == "write"):
@@ -751,6 +761,21 @@ def thread_axes(body: Any) -> list[tuple[int, int]]:
     ]
     found.sort(key=lambda s: str(s.node.thread_tag))
     return [(s.node.var.__chandle__(), int(s.value)) for s in found]
+
+
+def _keeps_places(site: Site, use: Use) -> bool:
+    """Whether each element that the loop touches belongs to one iteration, or to all of them alike.
+
+    `f[i + 3] = x` does not: where f is in every thread, each iteration would write
+    the copy of its own thread only.
+    """
+    if use.mode != "write":
+        return True
+    loop_vars = {v.__chandle__() for v in site.vars}
+    moved = (i for i, d in zip(use.indices, use.dims, strict=True) if d is None and not isinstance(i, int))
+    return not any(
+        v.__chandle__() in loop_vars for i in moved if not isinstance(i, X.FloorDiv) for v in variables(i)
+    )
 
 
 def _whose(team: Team, block: Team) -> str:

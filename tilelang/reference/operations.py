@@ -13,6 +13,7 @@ from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
+from tilelang.ops.scan import Scan
 from tilelang.reference.errors import ReferenceFailure
 
 Update = Callable[[Any, Any], Any]
@@ -123,6 +124,18 @@ def reduce(block: Block, call: Any) -> None:
     block.write(op.dst, found)
 
 
+def scan(block: Block, call: Any) -> None:
+    """dst[.., k, ..] = the sum or the largest of src[.., 0 .. k, ..]; from the end if `reverse`."""
+    op = Scan.read(call)
+    values = block.read(op.src)
+    if values.dtype.kind in "iu" and op.kind == "sum":
+        values = values.astype(np.int64)
+    turned = np.flip(values, op.dim) if op.reverse else values
+    with np.errstate(all="ignore"):
+        found = (np.fmax if op.kind == "max" else np.add).accumulate(turned, axis=op.dim)
+    block.write(op.dst, np.flip(found, op.dim) if op.reverse else found)
+
+
 def atomic_tile(block: Block, call: Any) -> None:
     """dst[...] op= src[...]: nothing else runs at the same time here, so every order is the same."""
     op = AtomicTile.read(call)
@@ -135,6 +148,7 @@ MEANINGS: Mapping[str, Callable[[Block, Any], None]] = {
     tile_ops.FILL: fill,
     tile_ops.GEMM: gemm,
     tile_ops.REDUCE: reduce,
+    tile_ops.SCAN: scan,
     tile_ops.ATOMIC_TILE: atomic_tile,
     tile_ops.WGMMA_WAIT: lambda block, call: None,  # every product is complete here
 }

@@ -277,9 +277,7 @@ class _Lowering:
         if not self.reduce.clear:
             old = X.BufferLoad(array, at)
             old = old if str(array.dtype) == self.dtype else X.Cast(self.dtype, old)
-            value = self.kind.combine(
-                X.abs(old) if self.kind.absolute and self.reduce.kind == "absmax" else old, value
-            )
+            value = self.kind.combine(old, value)
         if str(array.dtype) != self.dtype:
             value = X.Cast(str(array.dtype), value)
         return X.BufferStore(array, value, at, self.span)
