@@ -49,7 +49,7 @@ from tilelang.language.names import LANGUAGE
 _BUFFER_ATTRIBUTES = ("shape", "dtype", "strides", "name", "scope", "ndim", "data", "access_ptr", "buffer")
 # Methods of plain values that neither reach other objects nor run code of the user's.
 _PLAIN_METHODS: dict[type, frozenset[str]] = {
-    str: frozenset(n for n in dir(str) if not n.startswith("_") and n not in ("format_map", "format")),
+    str: frozenset(n for n in dir(str) if not n.startswith("_") and n != "format_map"),
     list: frozenset(n for n in dir(list) if not n.startswith("_")),
     dict: frozenset(n for n in dir(dict) if not n.startswith("_")),
     set: frozenset(n for n in dir(set) if not n.startswith("_")),

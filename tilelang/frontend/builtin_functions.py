@@ -31,16 +31,28 @@ def call_builtin(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kw
 def _strict(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
     """Builtins that compute on Python values only: a traced argument is a problem."""
     given = [a.value for a in (*args, *kwargs.values())]
-    unknown = any_unknown(given)
+    unknown = None if _compares_traced(run, function, args, kwargs) else any_unknown(given)
     unknown = any_not_given(run, given) if unknown is None else unknown
     if unknown is not None:
         return unknown
     for argument in (*args, *kwargs.values()):
-        if any_traced(argument.value):
+        if any_traced(argument.value) and not_given(run, argument.value) is None:
             lost = builtin_needs_value(run, node, function.__name__, argument.span)
             # The condition itself is what was meant, and what it guards is checked as such.
             return scalar(run, argument.value, argument.span) if function is bool else lost
     return _native(run, node, function, args, kwargs)
+
+
+def _compares_traced(run: Run, function: Any, args: Args, kwargs: Kwargs) -> bool:
+    """`min(n, A[i])`: one value of the kernel among several is compared, whatever the others are, unless one
+    of them is what a mistake left.
+    """
+    if function not in (min, max) or len(args) < 2 or kwargs:
+        return False
+    told = {p.message for p in run.problems}
+    if any(isinstance(a.value, Unknown) and a.value.reason in told for a in args):
+        return False
+    return any(is_traced(a.value) and not_given(run, a.value) is None for a in args)
 
 
 def _text(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:

@@ -6,6 +6,7 @@ import ast
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
@@ -30,6 +31,7 @@ from tilelang.frontend.model import (
     JitFunction,
     KernelMethod,
     Late,
+    ModuleValue,
     NativeMethod,
     ParentsOf,
     PrimFunction,
@@ -39,17 +41,24 @@ from tilelang.frontend.operator_functions import OPERATOR_FUNCTIONS, call_operat
 from tilelang.frontend.records import call_record
 from tilelang.frontend.repeated_calls import REPEATING, call_repeatedly
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_traced, any_unknown, kept, scalar
+from tilelang.frontend.scalars import any_traced, any_unknown, is_traced, kept, scalar
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.star_import import hides_builtin, not_pythons
 from tilelang.frontend.targets import taint
-from tilelang.frontend.traced_values import math_needs_value
+from tilelang.frontend.traced_values import (
+    library_needs_value,
+    math_needs_value,
+    note_text,
+    twin_of,
+)
 from tilelang.ir.tile_program import Access, Evaluate
 from tilelang.ir.values import Buffer, Index, Region, Unknown
 from tilelang.language.dtypes import DType
 from tilelang.language.names import declared_name
 
 _MAX_LENGTH = 1_000_000
+_MAX_DIGITS = 4  # of a format: more could ask for a text that fills the memory
+_LIBRARIES = ("numpy", "torch")
 Arguments = tuple[list[Argument], dict[str, Argument]]
 
 
@@ -63,10 +72,13 @@ def call(run: Run, node: ast.Call) -> Any:
     run.binding_name, run.printing = None, node if function is print else run.printing
     given = read_arguments(run, node)
     run.binding_name, run.printing = saved
+    if isinstance(given, Unknown):
+        return _unknown_call(run, node, function if isinstance(function, Unknown) else given, given)
+    wrong = _traced_in_library(run, node, given)
+    if wrong is not None:
+        return wrong
     if isinstance(function, Unknown):
         return _unknown_call(run, node, function, given)
-    if isinstance(given, Unknown):
-        return _unknown_call(run, node, given, given)
     return call_known(run, node, function, *given)
 
 
@@ -139,6 +151,7 @@ def call_known(
     wrong = _traced_in_math(run, node, function, args)
     if wrong is not None:
         return wrong
+    _note_formatted(run, node, function, args, kwargs)
     result = run.environment.call(run, node, function, args, kwargs)
     if isinstance(result, Unknown):
         return _unknown_call(run, node, result, given)
@@ -264,6 +277,8 @@ def _plain_method(
 ) -> Any:
     """A method of a plain value in the static environment."""
     owner = method.owner
+    if isinstance(owner, str) and method.name == "format":
+        return _formatted(run, node, owner, args, kwargs)
     if method.name in MUTATING and isinstance(owner, list | dict | set):
         if run.context.maybe:
             taint(run, owner)
@@ -370,3 +385,44 @@ def _traced_in_math(run: Run, node: ast.Call, function: Any, args: list[Argument
     if lost is not None:
         return lost
     return math_needs_value(run, node, function.__name__, argument.span)
+
+
+def _note_formatted(
+    run: Run, node: ast.Call, function: Any, args: list[Argument], kwargs: Mapping[str, Argument]
+) -> None:
+    """`"{}".format(x)` of a traced x."""
+    if getattr(function, "__name__", None) != "format" or not isinstance(function.__self__, str):
+        return
+    written = (*node.args, *(k.value for k in node.keywords))
+    if len(written) == len(args) + len(kwargs):
+        note_text(run, written, [a.value for a in (*args, *kwargs.values())])
+
+
+def _formatted(
+    run: Run, node: ast.Call, template: str, args: list[Argument], kwargs: dict[str, Argument]
+) -> Any:
+    """`"{}".format(x)` in the static environment: a text where the values are plain and no width is large."""
+    _note_formatted(run, node, template.format, args, kwargs)
+    values, named = [a.value for a in args], {k: a.value for k, a in kwargs.items()}
+    if not all(type(v) in (bool, int, float, str) for v in (*values, *named.values())):
+        return Unknown("the text is not known to the compiler")
+    if sum(c.isdigit() for c in template) > _MAX_DIGITS or _grows_too_much(template, values):
+        return Unknown("the format is not known")
+    return run.guarded_native(node, template.format, values, named)
+
+
+def _traced_in_library(run: Run, node: ast.Call, given: Arguments) -> Unknown | None:
+    """`torch.exp(x)`, `np.maximum(x, 0)` on a traced x: functions on elements, of tensors and numbers."""
+    args, kwargs = given
+    argument = next((a for a in (*args, *kwargs.values()) if is_traced(a.value)), None)
+    if argument is None or not isinstance(node.func, ast.Attribute) or twin_of(node.func.attr) is None:
+        return None
+    owner = run.eval(node.func.value) if isinstance(node.func.value, ast.Name) else None
+    if not isinstance(owner, ModuleValue | ModuleType):
+        return None
+    if (owner.name if isinstance(owner, ModuleValue) else owner.__name__) not in _LIBRARIES:
+        return None
+    lost = any_not_given(run, [a.value for a in (*args, *kwargs.values())])
+    if lost is not None:
+        return lost
+    return library_needs_value(run, node, ast.unparse(node.func), argument.span)

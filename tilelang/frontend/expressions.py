@@ -34,6 +34,7 @@ from tilelang.frontend.scope import Scope
 from tilelang.frontend.targets import assign
 from tilelang.frontend.traced_values import (
     membership_needs_value,
+    note_text,
     print_fix,
     search_needs_value,
     traced_text,
@@ -77,6 +78,8 @@ def apply_binary(
     right_node: ast.expr,
 ) -> Any:
     """`left op right` with elements read and errors reported at the expression."""
+    if kind is ast.Mod and isinstance(left, str) and any_traced(right) and any_unknown(right) is None:
+        return _percent_text(run, node, left, right, right_node)
     if isinstance(left, Buffer | Region | Late):
         left = scalar(run, left, run.span(left_node))
     if isinstance(right, Buffer | Region | Late):
@@ -93,6 +96,25 @@ def apply_binary(
         if run.environment.static and not _plain(left, right):
             return Unknown(f"`{SYMBOLS[kind]}` on these objects is not known to the compiler")
         return _operator_error(run, node, kind, left, right, error)
+
+
+def _percent_text(run: Run, node: ast.AST, template: str, value: Any, written: ast.expr) -> Any:
+    """`"%s" % x` with traced values, which print as their expression."""
+    values = value if isinstance(value, tuple) else (value,)
+    several = isinstance(value, tuple) and isinstance(written, ast.Tuple)
+    nodes = written.elts if several and len(written.elts) == len(values) else [written] * len(values)
+    if any_not_given(run, value) is not None:
+        return Unknown("the text depends on a size that is not known here")
+    known = [v for v in values if not is_traced(v)]
+    if run.environment.static and (_WIDE.search(template) or not _plain(*known)):
+        return Unknown("the text is not known to the compiler")
+    texts = tuple(run.text_of(run.span(n)) if is_traced(v) else v for n, v in zip(nodes, values, strict=True))
+    try:
+        text = template % texts
+    except (TypeError, ValueError) as error:
+        return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
+    note_text(run, nodes, values)
+    return text
 
 
 def _operator_error(

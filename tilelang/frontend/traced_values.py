@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import Any
+
+from tvm import ir
 
 from tilelang.diagnostics.problem import Edit, Fix
 from tilelang.diagnostics.rules.python import PYTHON_BOOL, TRACED_TEXT
 from tilelang.diagnostics.span import Span
+from tilelang.frontend.constants import any_not_given
+from tilelang.frontend.model import Late
 from tilelang.frontend.run import Run
-from tilelang.ir.values import Unknown
+from tilelang.ir.values import Buffer, Region, Unknown
 
 # What to write instead of a builtin's call.
 _INSTEAD = {
@@ -28,6 +33,23 @@ _INSTEAD = {
 _CASTS = {"int": "int32", "float": "float32"}
 _FOLDED = ("min", "max")  # two operands in the language, any number in Python
 _MEMBERS_IN_A_FIX = 8
+# What torch and numpy call otherwise, and the functions on elements that the language has under this name.
+_OTHER_NAMES = {
+    "absolute": "abs",
+    "clip": "clamp",
+    "fabs": "abs",
+    "maximum": "max",
+    "minimum": "min",
+    "power": "pow",
+    "where": "if_then_else",
+}
+# fmt: off
+_ELEMENTWISE = frozenset((
+    "abs", "ceil", "clamp", "cos", "cosh", "erf", "exp", "exp2", "floor", "fmod", "if_then_else",
+    "isinf", "isnan", "log", "log10", "log1p", "log2", "max", "min", "pow", "round", "rsqrt", "sigmoid",
+    "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+))
+# fmt: on
 
 
 def builtin_needs_value(run: Run, node: ast.Call, name: str, at: Span) -> Unknown:
@@ -98,6 +120,24 @@ def math_needs_value(run: Run, node: ast.Call, name: str, at: Span) -> Unknown:
     )
 
 
+def twin_of(name: str) -> str | None:
+    """The language's function for an elementwise one of torch or numpy, such as `max` for `maximum`."""
+    twin = _OTHER_NAMES.get(name, name)
+    return twin if twin in _ELEMENTWISE else None
+
+
+def library_needs_value(run: Run, node: ast.Call, callee: str, at: Span) -> Unknown:
+    """`torch.sigmoid(x)`, `np.maximum(x, 0)` on a traced x: the library needs tensors or numbers."""
+    twin = twin_of(callee.rpartition(".")[2])
+    prefix = run.language_prefix()
+    fixes: tuple[Fix, ...] = ()
+    if twin is not None and prefix is not None and not node.keywords:
+        fixes = (Fix(f"Use {prefix}.{twin}", (Edit(run.span(node.func), f"{prefix}.{twin}"),)),)
+    instead = f"use `T.{twin}`" if twin else "compute it with operators and functions of the language"
+    operand = f"`{run.text_of(at)}`"
+    return run.report(PYTHON_BOOL, at, fixes=fixes, call=f"`{callee}`", operand=operand, instead=instead)
+
+
 def membership_needs_value(
     run: Run, op: ast.cmpop, left: ast.expr, right: ast.expr, *, left_traced: bool, chained: bool
 ) -> Unknown:
@@ -152,6 +192,16 @@ def traced_text(run: Run, what: str, node: ast.expr, fixes: tuple[Fix, ...] = ()
         return
     at = run.span(node)
     run.report(TRACED_TEXT, at, fixes=fixes, what=what, operand=f"`{run.text_of(at)}`")
+
+
+def note_text(run: Run, written: Sequence[ast.expr], values: Sequence[Any]) -> None:
+    """Values that `%` or `format` puts into a text: the first that is traced is told."""
+    for node, value in zip(written, values, strict=False):
+        tile = isinstance(value, Buffer) and value.scope != "local.var"
+        if isinstance(value, ir.Expr | Buffer | Region | Late) and not tile:
+            if any_not_given(run, value) is None:
+                traced_text(run, "this text", node)
+            return
 
 
 def print_fix(run: Run, node: ast.Call) -> tuple[Fix, ...]:
