@@ -147,6 +147,7 @@ def __getattr__(name: str) -> Any:
         value = importlib.import_module(f"tilelang.{name}")
     elif name == "tvm":  # `from tilelang import tvm`, as kernels write it
         value = importlib.import_module("tvm")
+        importlib.import_module("tilelang.jit.pass_contexts").accept_language_keys()
     else:
         raise AttributeError(f"module 'tilelang' has no attribute {name!r}")
     globals()[name] = value

@@ -56,6 +56,34 @@ def test_lower_shows_source_and_parameters():
     torch.testing.assert_close(b, a * 2)
 
 
+@T.prim_func
+def exponential(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+    with T.Kernel(1, threads=64):
+        for i in T.Parallel(64):
+            B[i] = T.exp(A[i])
+
+
+def test_a_pass_context_around_lower_may_name_the_options_of_the_language():
+    fast = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True, "tirx.disable_vectorize": False}
+
+    def source() -> str:
+        return tilelang.lower(exponential, target="cuda:sm_90").kernel_source
+
+    with tvm.transform.PassContext(opt_level=3, config=fast) as context:
+        assert "__expf(" in source()
+        assert dict(context.config) == {"tirx.disable_vectorize": False}
+        with tvm.transform.PassContext():  # nothing comes through from outside
+            assert "__expf(" not in source()
+    assert "__expf(" not in source()
+    with tvm.transform.PassContext(config={"tl.enable_fast_math": True}):
+        assert "__expf(" in source()
+
+
+def test_a_pass_context_refuses_what_nobody_knows():
+    with pytest.raises(AttributeError, match=r"tl\.enable_magic"):
+        tvm.transform.PassContext(config={"tl.enable_magic": True})
+
+
 def test_the_target_around_a_call_is_the_default():
     with tvm.target.Target("metal"):
         assert tilelang.lower(double).target.startswith("metal")

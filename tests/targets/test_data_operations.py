@@ -86,6 +86,16 @@ def rest(A, B, C):
         if T.any_of(out[0:1]):
             B[1, 1] = 1
 """
+GUARDED = """
+@tilelang.jit
+def guarded(A, B, old):
+    A: T.Tensor((100,), "float16")
+    B: T.Tensor((100,), "float16")
+    old: T.Tensor((128,), "float16")
+    with T.Kernel(1, threads=64):
+        t = T.get_thread_binding()
+        old[t * 2 : t * 2 + 2] = T.atomic_addx2(B[t * 2], A[t * 2], return_prev=True)
+"""
 TALK = """
 @tilelang.jit
 def talk(A):
@@ -133,7 +143,7 @@ def test_atomics_compile_for_hip(target: str, dtype: str) -> None:
 
 @needs_cuda
 @pytest.mark.parametrize("target", CUDA)
-@pytest.mark.parametrize("text", [REST, TALK])
+@pytest.mark.parametrize("text", [REST, TALK, GUARDED])
 def test_the_rest_compiles_for_cuda(target: str, text: str) -> None:
     compile_cuda(text, target)
 

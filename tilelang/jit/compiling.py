@@ -27,11 +27,14 @@ from tilelang.jit import cache
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions
 from tilelang.jit.pass_configs import PassConfigKey
+from tilelang.jit.pass_contexts import accept_language_keys
 from tilelang.jit.postprocess import edited, has_postprocess
 from tilelang.ops.registry import TILE_OPS
 from tilelang.passes.split_vectors import split_vectors
 from tilelang.runtime.artifact import Artifact
 from tilelang.targets import driver
+
+accept_language_keys()  # a kernel has been defined, so what is written around `lower` may name them
 
 _log = logging.getLogger(__name__)
 # Pass configurations that are on where a kernel says nothing; who sets them asks for it.

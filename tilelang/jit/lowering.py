@@ -11,6 +11,7 @@ from tilelang.jit.functions import compile_kernel
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.kernel_param import KernelParam
 from tilelang.jit.options import CompileOptions
+from tilelang.jit.pass_contexts import around
 from tilelang.targets import driver
 
 
@@ -41,10 +42,11 @@ def lower(
 ) -> CompiledArtifact:
     """Compile a function under `@T.prim_func` (or a tile function) and show what was generated.
 
-    The other arguments are accepted and change nothing: no host code is generated, and the device code is
-    always compiled. Raises what `tilelang.compile` does.
+    The pass configurations of a `tvm.transform.PassContext` around the call hold. The other arguments are
+    accepted and change nothing: no host code is generated, and the device code is always compiled. Raises
+    what `tilelang.compile` does.
     """
-    options = CompileOptions.read(target=target).resolved()
+    options = CompileOptions.read(target=target, pass_configs=around()).resolved()
     assert options.target is not None
     kernel = compile_kernel(func_or_mod, options)
     lowered = driver.lower(kernel.prim_func, options.target)

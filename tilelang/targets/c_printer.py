@@ -386,8 +386,6 @@ class _KernelPrinter:
         self._emit(f"{pointer} {storage.name} = ({pointer}){base}{at};")
 
     def _bind(self, s: Any) -> None:
-        if _call_name(s.value).startswith("tl."):
-            self._note_pointers(s.value)
         value = self.e.show(s.value)
         ty: Any = s.var.ty
         kind = type(ty)
@@ -417,22 +415,7 @@ class _KernelPrinter:
         value = s.value
         if type(value) is X.IntImm:
             return
-        if _call_name(value).startswith("tl."):
-            self._note_pointers(value)
         self._emit(f"{self.e.show(value)};")
-
-    def _note_pointers(self, call: Any) -> None:
-        """Remember which buffers the call may write, and which local arrays must be aligned for it."""
-        name = call.op.name.removeprefix("tl.").removeprefix(f"{self.dialect.name}.")
-        helper = self.e.helper(name)
-        for position, arg in enumerate(call.args):
-            kind = _call_name(arg)
-            if kind in ("tirx.address_of", "tirx.buffer_data"):
-                target = arg.args[0].source if kind == "tirx.address_of" else arg.args[0]
-                storage = self.e.storage(target)
-                if helper.written(position):
-                    self._written.add(storage.name)
-                storage.vector = True
 
     def _for(self, s: Any) -> None:
         kind = int(s.kind)
@@ -603,12 +586,6 @@ def _width(shape: Any) -> tuple[bool, int]:
 
 def _unit_stride(ramp: Any) -> bool:
     return type(ramp) is X.Ramp and type(ramp.stride) is X.IntImm and ramp.stride.value == 1
-
-
-def _call_name(value: Any) -> str:
-    """The name of the operation that `value` calls; empty for anything else."""
-    kind = type(value)
-    return str(value.op.name) if kind is ir.Call else ""
 
 
 def _is_zero(value: Any) -> bool:

@@ -98,7 +98,7 @@ class Expressions:
         self.used_includes: set[str] = set()
         self.used_types: set[str] = set()  # names that may need a declaration
         self.used_axes: set[str] = set()
-        self.passed: set[str] = set()  # buffers whose address foreign code receives: it may write there
+        self.passed: set[str] = set()  # buffers whose address goes to code that may write there
         self.lane: str | None = None  # inside a loop over vector lanes: the lane's variable
         self.hoisted: dict[int, str] = {}  # vector load -> array that holds its lanes
         # Inside an index of full width: integers wrap nowhere and literals need no suffix.
@@ -441,6 +441,7 @@ class Expressions:
     def _intrinsic(self, e: Any, name: str) -> Text:
         name = name.removeprefix(f"{self.dialect.name}.")
         found = self.helper(name)
+        self._note_pointers(found, e.args)
         args = [self.show(a) for a in e.args]
         if found.inline is not None:
             return found.inline.format(
@@ -449,6 +450,17 @@ class Expressions:
         k = found.template_args
         head = f"{found.function}<{', '.join(args[:k])}>" if k else found.function
         return f"{head}({', '.join(args[k:])})", ATOM
+
+    def _note_pointers(self, helper: Intrinsic, args: Any) -> None:
+        """Remember which buffers a call may write, wherever it stands, and which arrays it wants aligned."""
+        for position, arg in enumerate(args):
+            kind = arg.op.name if type(arg) is ir.Call else ""
+            if kind in ("tirx.address_of", "tirx.buffer_data"):
+                target = arg.args[0].source if kind == "tirx.address_of" else arg.args[0]
+                storage = self.storage(target)
+                if helper.written(position):
+                    self.passed.add(storage.name)
+                storage.vector = True
 
     def _function(self, name: str, e: Any, args: list[Any]) -> Text:
         dtype = self.dtype(args[0])
