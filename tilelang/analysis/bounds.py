@@ -144,7 +144,9 @@ def _outside(subject: Subject, start: Value, extent: Value, size: Value, context
     if as_int(start) is None:
         points = iterations(subject, context, (start, extent, size))
         if points is not None:
-            return _farthest(points, start, extent, size) if points.sure else None
+            if not points.sure and not _leaves_whenever_it_runs(points, start, extent, size):
+                return None
+            return _farthest(points, start, extent, size)
     varying: Varying | None = {} if as_int(start) is not None else subject.surely_runs(context)
     if varying is None:
         return None
@@ -156,6 +158,22 @@ def _outside(subject: Subject, start: Value, extent: Value, size: Value, context
     ]
     # The farthest of several says most.
     return max(found, key=lambda v: abs(as_int(v) or 0), default=None)
+
+
+def _leaves_whenever_it_runs(points: Iterations, start: Value, extent: Value, size: Value) -> bool:
+    """Whether conditions that are not known leave no choice: some iteration of the loops inside them leaves
+    the dimension, whatever lets these loops run.
+    """
+    inside = tuple(k for k, v in enumerate(points.variables) if v in points.inner)
+    if not inside or not points.whole:
+        return False
+    try:
+        at, count, limit = (points.values(v) for v in (start, extent, size))
+    except NotEvaluable:
+        return False
+    beyond = points.active & ((at < 0) | (at + count > limit))
+    leaves, runs = beyond.any(axis=inside), points.active.any(axis=inside)
+    return bool(leaves.any() and (leaves | ~runs).all())
 
 
 def farthest_start(

@@ -7,21 +7,23 @@ guards and loops whose bounds depend on outer loops are taken into account.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from tilelang.analysis.subject import Subject
 from tilelang.ir.evaluate import NotEvaluable, evaluate
-from tilelang.ir.prove import free_vars
+from tilelang.ir.prove import free_vars, substitute
 from tilelang.ir.tile_program import Context, Guard, Loop
 from tilelang.ir.values import Unknown, Value, as_int
 
 from tvm import ir  # isort: skip
 
 _MOST_POINTS = 1 << 20
+_NONE: Mapping[ir.Var, ir.Expr] = MappingProxyType({})
 _SAMPLE = 3  # of a long axis: its first and last values, which is where indices leave and meet
 
 
@@ -32,6 +34,9 @@ class Iterations:
     `active` says which points really run. It is exact if `sure`; else it is what may run: a condition that
     reads memory, a `break` or an undecided branch may keep any of them from running. Not `whole`: long axes
     are represented by their ends, so that what is found is there, but not all is found.
+
+    `inner`: where nothing but conditions on memory or unknown sizes keeps it from being sure, the variables
+    of the loops inside all of these: once the conditions let a statement run, all their points do.
     """
 
     variables: tuple[ir.Var, ...]
@@ -39,6 +44,7 @@ class Iterations:
     active: np.ndarray
     sure: bool
     whole: bool
+    inner: frozenset[ir.Var] = frozenset()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -81,14 +87,15 @@ def iterations(
         if isinstance(value, Unknown):
             return None
         wanted |= free_vars(value)
-    if not _close(wanted, ranges):
+    if not _close(wanted, ranges, subject.definitions):
         return None
     sure = not context.maybe and not any(loop in subject.loops_with_jumps for loop in context.loops)
     guards = []
+    undecided: list[Guard] = []
     for guard in context.guards:
         inside = free_vars(guard.condition)
-        if isinstance(guard.condition, Unknown) or not _close(inside, ranges):
-            sure = False
+        if isinstance(guard.condition, Unknown) or not _close(inside, ranges, subject.definitions):
+            undecided.append(guard)
             continue
         wanted |= inside
         guards.append(guard)
@@ -98,12 +105,23 @@ def iterations(
             if var in wanted or (number is not None and number > 0):
                 continue
             inside = free_vars(extent)
-            if inside and not isinstance(extent, Unknown) and _close(inside, ranges):
+            if inside and not isinstance(extent, Unknown) and _close(inside, ranges, subject.definitions):
                 wanted |= {var, *inside}
             elif subject.prover.at_least(extent, 1) is not True:
                 sure = False
     ordered = [v for v in dict.fromkeys((*(sizes or {}), *ranges)) if v in wanted]
-    return _enumerate(ordered, ranges, guards, sure, frozenset(last_of), most)
+    derived = {v: subject.definitions[v] for v in subject.definitions if v in wanted and v not in ranges}
+    found = _enumerate(ordered, ranges, derived, guards, sure, frozenset(last_of), most)
+    if found is None or not undecided:
+        return found
+    inner = _inside_of(undecided, context) if found.sure else frozenset()
+    return replace(found, sure=False, inner=inner)
+
+
+def _inside_of(guards: Sequence[Guard], context: Context) -> frozenset[ir.Var]:
+    """The variables of the loops that stand inside all of these conditions."""
+    depth = max(len(context.loops) if g.depth is None else g.depth for g in guards)
+    return frozenset(v for loop in context.loops[depth:] for v in loop.vars)
 
 
 def ranges_around(subject: Subject, context: Context) -> dict[ir.Var, tuple[Value, Value]]:
@@ -122,14 +140,18 @@ def _of_loop(loop: Loop) -> dict[ir.Var, tuple[Value, Value]]:
     return {v: (m, e) for v, m, e in zip(loop.vars, loop.mins, loop.extents, strict=False)}
 
 
-def _close(wanted: set[ir.Var], ranges: Mapping[ir.Var, tuple[Value, Value]]) -> bool:
-    """Add what the bounds of `wanted` depend on; False if some of it has no range."""
+def _close(
+    wanted: set[ir.Var],
+    ranges: Mapping[ir.Var, tuple[Value, Value]],
+    definitions: Mapping[ir.Var, ir.Expr] = _NONE,
+) -> bool:
+    """Add what the bounds and the definitions of `wanted` depend on; False if some of it has no range."""
     todo = list(wanted)
     while todo:
         var = todo.pop()
-        if var not in ranges:
+        if var not in ranges and var not in definitions:
             return False
-        for bound in ranges[var]:
+        for bound in ranges[var] if var in ranges else (definitions[var],):
             if isinstance(bound, Unknown):
                 return False
             fresh = free_vars(bound) - wanted
@@ -141,6 +163,7 @@ def _close(wanted: set[ir.Var], ranges: Mapping[ir.Var, tuple[Value, Value]]) ->
 def _enumerate(
     ordered: list[ir.Var],
     ranges: Mapping[ir.Var, tuple[Value, Value]],
+    derived: Mapping[ir.Var, ir.Expr],
     guards: list[Guard],
     sure: bool,
     last_of: frozenset[ir.Var],
@@ -153,7 +176,7 @@ def _enumerate(
     left = most
     try:
         for k, var in enumerate(ordered):
-            low, extent = (np.asarray(_number(b, env)) for b in ranges[var])
+            low, extent = (np.asarray(_number(_spelled_out(b, derived), env)) for b in ranges[var])
             first, end = int(low.min()), int((low + extent).max())
             if end <= first:
                 return None
@@ -173,6 +196,8 @@ def _enumerate(
             if low.ndim or extent.ndim:
                 here = env[var.__chandle__()]
                 active = active & (here >= low) & (here < low + extent)
+        for var, value in derived.items():  # in the order of the program: later ones use earlier ones
+            env[var.__chandle__()] = np.asarray(_number(value, env))
     except NotEvaluable:
         return None
     for guard in guards:
@@ -184,6 +209,15 @@ def _enumerate(
         active = active & (~holds if guard.negated else holds)
     full = tuple(env[v.__chandle__()].size for v in ordered)
     return Iterations(tuple(ordered), env, np.broadcast_to(active, full), sure, whole)
+
+
+def _spelled_out(value: Value, derived: Mapping[ir.Var, ir.Expr]) -> Value:
+    """A bound without derived names: they get their values when all axes are there."""
+    for _ in derived:
+        if not isinstance(value, ir.Expr) or not free_vars(value) & derived.keys():
+            break
+        value = substitute(value, derived)
+    return value
 
 
 def _number(value: Value, env: Mapping[int, Any]) -> Any:

@@ -13,7 +13,18 @@ from tilelang.arch.target import Target
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.ir.prove import Prover, free_vars, positive_symbols
 from tilelang.ir.tile_ops import ASSUME
-from tilelang.ir.tile_program import Context, Evaluate, For, Jump, Launch, Loop, OpRecord, TileProgram, walk
+from tilelang.ir.tile_program import (
+    Bind,
+    Context,
+    Evaluate,
+    For,
+    Jump,
+    Launch,
+    Loop,
+    OpRecord,
+    TileProgram,
+    walk,
+)
 from tilelang.ir.values import Buffer, Unknown, Value, as_int
 from tilelang.ops.registry import TILE_OPS
 from tilelang.ops.tile_op import CheckContext, RegionAccess
@@ -76,6 +87,19 @@ class Subject:
                 loop = node.loop
                 found |= {v: (m, e) for v, m, e in zip(loop.vars, loop.mins, loop.extents, strict=False)}
         return {v: r for v, r in found.items() if not any(isinstance(x, Unknown) for x in r)}
+
+    @cached_property
+    def definitions(self) -> Mapping[ir.Var, ir.Expr]:
+        """Names that stand for arithmetic on other variables, as in `partner = tx ^ (1 << step)`. Those whose
+        value reads memory are not among them.
+        """
+        return {
+            node.var: node.value
+            for node in walk(self.program.body)
+            if isinstance(node, Bind)
+            and isinstance(node.value, ir.Expr)
+            and not any(X.is_buffer_var(v) for v in free_vars(node.value))
+        }
 
     @cached_property
     def context(self) -> CheckContext:

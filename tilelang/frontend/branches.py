@@ -55,11 +55,12 @@ def _traced(run: Run, node: ast.If, condition: Any) -> Flow | None:
     note_kernel_statement(run, run.span(node.test), "the `if`")
     made = If(condition, [], [], run.span(node.test))
     run.emit(made)
+    depth = len(run.context.loops)
     with traced_region(run, "branch", run.span(node.test)) as region:
-        first_flow = _branch(run, node, node.body, made.body, Guard(condition, False, made.span))
+        first_flow = _branch(run, node, node.body, made.body, Guard(condition, False, made.span, depth))
         first = take_changes(run, region)
         region.bound.clear()
-        second_flow = _branch(run, node, node.orelse, made.orelse, Guard(condition, True, made.span))
+        second_flow = _branch(run, node, node.orelse, made.orelse, Guard(condition, True, made.span, depth))
         second = take_changes(run, region)
     # A branch that jumps out of the loop does not reach what follows.
     if _jumps(first_flow) or returns(made.body):

@@ -361,7 +361,7 @@ def condition_guard(run: Run, condition: Any, negated: bool, span: Span, active:
     """A context in which `condition` holds (or does not)."""
     guards = run.context.guards
     if active and isinstance(condition, ir.Expr):
-        guards = (*guards, Guard(condition, negated, span))
+        guards = (*guards, Guard(condition, negated, span, len(run.context.loops)))
     return run.guarded(guards=guards)
 
 

@@ -44,11 +44,15 @@ class Loop:
 
 @dataclass(frozen=True)
 class Guard:
-    """A condition that holds where a statement stands (`negated` in an else branch)."""
+    """A condition that holds where a statement stands (`negated` in an else branch).
+
+    `depth`: how many of the statement's loops stand around the condition; None where that is not known.
+    """
 
     condition: Value
     negated: bool
     span: Span
+    depth: int | None = None
 
 
 @dataclass(frozen=True)
