@@ -182,3 +182,22 @@ def test_imports_in_circles(tmp_path: Path):
     program = trace_static(module, module.kernels[0])
     assert program.problems == [] and program.complete
     assert program.params[0].buffer is not None and program.params[0].buffer.shape == (64,)
+
+
+def test_numbers_beyond_32_bits_stand_where_any_number_may():
+    text = """
+import tilelang
+import tilelang.language as T
+
+
+@T.prim_func
+def main(A: T.Tensor((128,), "int64"), B: T.Tensor((128,), "uint32")):
+    with T.Kernel(1, threads=128):
+        for i in T.Parallel(128):
+            A[i] = T.Select(A[i] > 0, 2**40, 0) + T.if_then_else(A[i] > 5, 2**63, 1)
+            A[i] += T.truncdiv(2**40, A[i]) + T.truncdiv(2**40, 3) + T.popcount(2**40)
+            B[i] = T.match_any_sync(0xFFFFFFFF, B[i])
+            A[i] += T.shfl_sync(2**33, 0)
+            T.print(2**40)
+"""
+    assert [p for p in problems(text) if p.rule != "guarded-tail"] == []

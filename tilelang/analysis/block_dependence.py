@@ -123,7 +123,8 @@ class _Follower:
                 touched += [self._by_var[v] for v in free_vars(operand.value) if v in self._by_var]
             self._forget(touched)
             return
-        values = self._all(o.value for n, o in record.operands.items() if n in ("value", "clear_accum"))
+        moved = {a.argument for a in accesses}  # the others say what is made, as T.im2col's steps
+        values = self._all(o.value for n, o in record.operands.items() if n not in moved)
         if record.op == "gemm":
             values |= {PRODUCT}
         for access in accesses:

@@ -17,7 +17,7 @@ from tilelang.diagnostics.rules.python import (
 )
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.constants import not_given
-from tilelang.frontend.deprecated import RENAMED, note_renamed
+from tilelang.frontend.deprecated import GONE, RENAMED, gone_problem, note_renamed
 from tilelang.frontend.early_reads import declared_dtype
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.kernel_objects import is_kernel_object, kernel_attribute
@@ -223,6 +223,10 @@ def _language_name(run: Run, node: ast.Attribute, module: Any) -> Any:
 
 def unknown_language_name(run: Run, name: str, at: Any, prefix: str) -> Unknown:
     """A name that the language does not have, or that this compiler does not implement."""
+    if name in GONE:
+        run.complete = False
+        run.note(gone_problem(name, at, prefix))
+        return Unknown(f"{prefix}.{name} is not there any more")
     near = nearest(name, LANGUAGE)
     if near is None or is_not_supported(name):
         run.complete = False

@@ -26,6 +26,7 @@ from tilelang.frontend.operators import (
     constant,
     disjunction,
     fold,
+    literal,
     match,
     negate,
 )
@@ -197,7 +198,7 @@ def _remainder(a: Any, b: Any) -> Any:
 def _truncated(make: Callable[[Any, Any], Any], of_floats: type[ast.operator], a: Any, b: Any) -> Any:
     """C's division: of integers towards 0."""
     if not isinstance(a, ir.Expr) and not isinstance(b, ir.Expr):
-        a = X.const(a, "float32" if isinstance(a, float) else "int32")
+        a = literal(a)
     a, b, dtype = match(a, b)
     return binary(of_floats, a, b) if is_float(dtype) else make(a, b)
 

@@ -12,7 +12,7 @@ from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.model import Late
-from tilelang.frontend.operators import as_bool, binary, cast
+from tilelang.frontend.operators import as_bool, binary, cast, literal
 from tilelang.frontend.packed_pairs import vector_lanes
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import dtype_of_expr, named_type, scalar
@@ -110,7 +110,7 @@ def _print_vector(run: Run, call: Bound, said: str, vector: Any, lanes: int) -> 
 def _shown(value: Any) -> tuple[str, Any]:
     """The dtype of a number and the number as what can be printed: float32, float64 or 64-bit integers."""
     if not isinstance(value, ir.Expr):
-        value = X.const(value, "float32" if isinstance(value, float) else "int32")
+        value = literal(value)
     dtype = dtype_of_expr(value)
     if "float" in dtype:
         return dtype, value if dtype in ("float32", "float64") else cast("float32", value)

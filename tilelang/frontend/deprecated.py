@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilelang.diagnostics.problem import Edit, Fix, Problem
-from tilelang.diagnostics.rules.compat import DEPRECATED_NAME, REMOVED_ARGUMENT
+from tilelang.diagnostics.rules.compat import DEPRECATED_NAME, REMOVED_ARGUMENT, REMOVED_NAME
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.run import Run
@@ -37,6 +37,22 @@ RENAMED: dict[str, Renamed] = {
     "gemm_v2": Renamed("gemm", "0.1.15"),
     "gemm_sp_v2": Renamed("gemm_sp", "0.1.15"),
 }
+
+_NO_MORE = "is no longer there in TileLang 0.1.15"
+_BARRIERS = "`bars = T.alloc_barrier([128, 128])` makes them, one arrival count each, and `bars[0]` names one"
+
+# Names with no single name in their place: why they are not there, and what is written instead.
+GONE: dict[str, tuple[str, str]] = {
+    "create_list_of_mbarrier": (_NO_MORE, _BARRIERS),
+    "get_mbarrier": (_NO_MORE, _BARRIERS),
+    "dyn": ("is in no release, although it was documented", 'write `T.dynamic("n")` for `T.dyn["n"]`'),
+}
+
+# What moved to another module: (module, name) -> module.
+MOVED: dict[tuple[str, str], str] = {("tilelang.autotuner", "jit"): "tilelang"}
+
+# Spellings of dtypes that the first releases took and 0.1.15 refuses.
+_OLD_DTYPES = ("e4m3_float8", "e5m2_float8")
 
 # Parameters of the language that a release took away: function -> parameter -> why.
 _REMOVED_PARAMETERS: dict[str, dict[str, str]] = {
@@ -84,6 +100,55 @@ def renamed_problem(name: str, at: Span, prefix: str, fixes: tuple[Fix, ...] = (
         what=f"`{dotted}{name}` {renamed.says()}",
         instead=f"use `{dotted}{renamed.name}`",
     )
+
+
+def gone_problem(name: str, at: Span, prefix: str) -> Problem:
+    """What to say about a name of GONE, written at `at` behind `prefix.`."""
+    why, instead = GONE[name]
+    return REMOVED_NAME.at(at, tags=("deprecated",), name=f"{prefix}.{name}", why=why, instead=instead)
+
+
+def note_old_dtype(run: Run, value: Any, name: str, at: Span) -> None:
+    """A problem if the dtype `name` is spelt as old releases did; the edit where it is written out."""
+    if not isinstance(value, str) or value not in _OLD_DTYPES:
+        return
+    written = run.text_of(at)
+    edits = (Edit(at, written.replace(value, name)),)
+    literal = written[:1] in ("'", '"') and written[1:-1] == value
+    run.report(
+        DEPRECATED_NAME,
+        at,
+        fixes=(Fix(f'Write "{name}"', edits),) if literal else (),
+        tags=("deprecated",),
+        what=f'the dtype "{value}" {_NO_MORE}',
+        instead=f'write "{name}"',
+    )
+
+
+def moved_import(source: Source, node: ast.ImportFrom) -> list[Problem]:
+    """Problems for what `from ... import ...` takes from a module that has it no more; the edit imports it
+    from where it is.
+    """
+    found = []
+    for alias in node.names:
+        home = MOVED.get((node.module or "", alias.name)) if not node.level else None
+        if home is None:
+            continue
+        rest = [ast.unparse(a) for a in node.names if a is not alias]
+        lines = [f"from {node.module} import {', '.join(rest)}"] if rest else []
+        lines.append(f"from {home} import {ast.unparse(alias)}")
+        joined = ("\n" + " " * node.col_offset).join(lines)
+        whole = source.span(alias)
+        found.append(
+            DEPRECATED_NAME.at(
+                Span(whole.path, whole.line, whole.column, whole.line, whole.column + len(alias.name)),
+                fixes=(Fix(f"Import `{alias.name}` from {home}", (Edit(source.span(node), joined),)),),
+                tags=("deprecated",),
+                what=f"`{node.module}.{alias.name}` {_NO_MORE}",
+                instead=f"import `{alias.name}` from {home}",
+            )
+        )
+    return found
 
 
 def without_removed(run: Run, node: ast.Call, name: str, kwargs: dict[str, Argument]) -> dict[str, Argument]:

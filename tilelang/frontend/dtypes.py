@@ -11,6 +11,7 @@ from tilelang.arch.dtypes import DTYPES, canonical_dtype, dtype_info
 from tilelang.diagnostics.problem import Edit, Fix
 from tilelang.diagnostics.rules.python import POINTERS_IN_MEMORY, UNKNOWN_DTYPE
 from tilelang.diagnostics.span import Span
+from tilelang.frontend.deprecated import note_old_dtype
 from tilelang.frontend.model import TensorType
 from tilelang.ir.values import Unknown
 from tilelang.language import ptr
@@ -58,7 +59,9 @@ def read_dtype(run: Run, value: Any, span: Span) -> str | Unknown:
     if not looks_like_dtype(value):
         return run.report(UNKNOWN_DTYPE, span, what=f"a dtype is expected here, not {type(value).__name__}")
     try:
-        return canonical_dtype(value)
+        name = canonical_dtype(value)
+        note_old_dtype(run, value, name, span)
+        return name
     except ValueError as error:
         if "did you mean" in str(error) and value not in _NOT_HERE:
             return run.report(UNKNOWN_DTYPE, span, fixes=_respelt(run, value, span), what=str(error))

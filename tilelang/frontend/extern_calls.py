@@ -13,7 +13,7 @@ from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Argument, Bound
 from tilelang.frontend.dtypes import read_dtype
 from tilelang.frontend.model import Late
-from tilelang.frontend.operators import binary
+from tilelang.frontend.operators import binary, literal
 from tilelang.frontend.parameters import pointer_type
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, as_index, named_type, scalar
@@ -119,12 +119,8 @@ def _argument(run: Run, call: Bound, argument: Argument) -> Any:
     if isinstance(value, str):
         return ir.StringImm(value)
     value = scalar(run, value, argument.span)
-    if isinstance(value, bool):
-        return X.const(value, "bool")
-    if isinstance(value, int):
-        return X.const(value, "int32" if -(2**31) <= value < 2**31 else "int64")
-    if isinstance(value, float):
-        return X.const(value, "float32")
+    if isinstance(value, bool | int | float):
+        return literal(value)
     if isinstance(value, ir.Expr | Unknown):
         return value
     what = f"{named_type(value)} cannot be passed to foreign code"

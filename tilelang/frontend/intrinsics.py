@@ -25,6 +25,7 @@ from tilelang.frontend.operators import (
     binary,
     cast,
     fold,
+    literal,
     match,
     power,
     unary,
@@ -375,10 +376,10 @@ def choose(run: Run, condition: Any, yes: Any, no: Any, *, guarded: bool = True)
     if isinstance(yes, ir.Expr) or isinstance(no, ir.Expr):
         yes, no, _ = match(yes, no)
     elif isinstance(yes, float) or isinstance(no, float):
-        yes, no = X.const(float(yes), "float32"), X.const(float(no), "float32")
+        yes, no = literal(float(yes)), literal(float(no))
     elif isinstance(yes, bool) and isinstance(no, bool):
-        yes, no = X.const(yes, "bool"), X.const(no, "bool")
+        yes, no = literal(yes), literal(no)
     else:
-        yes, no = X.const(int(yes), "int32"), X.const(int(no), "int32")
+        yes, no, _ = match(literal(int(yes)), literal(int(no)))
     make = X.if_then_else if guarded else X.Select
     return make(as_bool(condition), yes, no)

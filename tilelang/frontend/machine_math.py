@@ -13,7 +13,7 @@ from tvm import tirx as X
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.dtypes import bits, is_float
-from tilelang.frontend.operators import binary, cast, fold
+from tilelang.frontend.operators import binary, cast, fold, literal
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import dtype_of_expr, read_element, scalar
 from tilelang.ir import math_ops, tile_ops
@@ -97,7 +97,7 @@ def _in_float(name: str, values: list[Any], like: Any, dtype: str = "float32") -
 
 
 def _count(op: str, value: Any) -> Any:
-    value = value if isinstance(value, ir.Expr) else X.const(int(value), "int32")
+    value = value if isinstance(value, ir.Expr) else literal(int(value))
     dtype = dtype_of_expr(value)
     if isinstance(value, X.IntImm):
         number = int(value.value) & ((1 << bits(dtype)) - 1)

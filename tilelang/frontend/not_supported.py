@@ -12,7 +12,6 @@ _OTHERS = frozenset(
         "all",
         "any",
         "block_attr",
-        "dyn",
         "gemm_v1",
         "gemm_v2",
         "loop_continue",

@@ -9,14 +9,19 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Set
 
+from tilelang import language
 from tilelang.diagnostics.problem import Edit, Fix, Problem
+from tilelang.diagnostics.rules.python import UNKNOWN_LANGUAGE_NAME
 from tilelang.diagnostics.span import Span
-from tilelang.frontend.deprecated import RENAMED, renamed_problem
+from tilelang.frontend.deprecated import GONE, MOVED, RENAMED, gone_problem, moved_import, renamed_problem
 from tilelang.frontend.imports import LANGUAGE_MODULE
+from tilelang.frontend.not_supported import is_not_supported
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.source import Source
+from tilelang.frontend.suggest import hint, nearest, replacement
+from tilelang.language.names import LANGUAGE
 
-_WRITTEN = re.compile(rf"\b({'|'.join(RENAMED)})\b")
+_WRITTEN = re.compile(rf"\b({'|'.join([*RENAMED, *{re.escape(m) for m, _ in MOVED}])})\b")
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
@@ -26,13 +31,14 @@ def old_names(source: Source, tree: ast.Module, scope: Scope) -> list[Problem]:
     say as a parameter, are left alone.
     """
     written = [m.start() for m in _WRITTEN.finditer(source.text)]
+    missing = _missing_imports(source, tree)
     if not written:
-        return []
+        return missing
     statements = list(_statements_at(source, tree, written))
     imports = [n for s in tree.body for n in ast.walk(s) if isinstance(n, ast.ImportFrom)]
     rebound = _rebound(tree)
     modules = {n for n, v in scope.names.items() if getattr(v, "__name__", None) == LANGUAGE_MODULE}
-    found: list[Problem] = []
+    found = missing
     for statement in statements:
         for node in ast.walk(statement):
             if not isinstance(node, ast.Attribute) or node.attr not in RENAMED:
@@ -43,6 +49,7 @@ def old_names(source: Source, tree: ast.Module, scope: Scope) -> list[Problem]:
     for node in imports:
         if node.module == LANGUAGE_MODULE and not node.level:
             found += _imported(source, tree, node, rebound)
+        found += moved_import(source, node)
     return found
 
 
@@ -77,6 +84,36 @@ def _rebound(tree: ast.Module) -> set[str]:
             found.add(node.arg)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
+    return found
+
+
+def _missing_imports(source: Source, tree: ast.Module) -> list[Problem]:
+    """`from tilelang.language import gemmm`: names that no release has. Only of imports that stand by
+    themselves: one in a `try` may be meant to fail.
+    """
+    found = []
+    for node in tree.body:
+        if not isinstance(node, ast.ImportFrom) or node.module != LANGUAGE_MODULE or node.level:
+            continue
+        for alias in node.names:
+            at = source.span(alias)
+            at = Span(at.path, at.line, at.column, at.line, at.column + len(alias.name))
+            if alias.name in GONE:
+                found.append(gone_problem(alias.name, at, LANGUAGE_MODULE))
+                continue
+            near = nearest(alias.name, LANGUAGE)
+            known = alias.name == "*" or alias.name in RENAMED or hasattr(language, alias.name)
+            if known or near is None or is_not_supported(alias.name):
+                continue
+            found.append(
+                UNKNOWN_LANGUAGE_NAME.at(
+                    at,
+                    fixes=replacement(near, at),
+                    module=LANGUAGE_MODULE,
+                    name=alias.name,
+                    hint=hint(near, f"{LANGUAGE_MODULE}."),
+                )
+            )
     return found
 
 

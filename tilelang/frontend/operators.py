@@ -109,6 +109,16 @@ def fits(value: int, dtype: str) -> bool:
     return -(1 << (width - 1)) <= value < 1 << (width - 1)
 
 
+def literal(value: bool | int | float) -> ir.Expr:
+    """A Python number on its own as an expression: bool, float32, and the narrowest of int32, int64 and
+    uint64 that holds an integer (a wider one wraps, as it does where it is stored).
+    """
+    if isinstance(value, bool | float):
+        return constant(value, "bool" if isinstance(value, bool) else "float32")
+    whole = int(value)
+    return constant(whole, next((d for d in ("int32", "int64", "uint64") if fits(whole, d)), "int64"))
+
+
 def representable(value: Any, buffer: Buffer) -> Any:
     """A number to be stored in a buffer, converted now if its dtype does not hold it; others unchanged."""
     dtype = buffer.dtype

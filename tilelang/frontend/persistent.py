@@ -11,7 +11,7 @@ from tvm import tirx as X
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
 from tilelang.frontend.intrinsics import ceildiv, minimum
 from tilelang.frontend.model import Flow, Frame
-from tilelang.frontend.operators import binary
+from tilelang.frontend.operators import binary, literal
 from tilelang.frontend.regions import leave_loop, traced_region
 from tilelang.frontend.run import LoopEntry, Run
 from tilelang.frontend.scalars import any_unknown
@@ -74,7 +74,7 @@ def minimum_of(a: Any, b: Any) -> Any:
 
 
 def _expr(value: Any) -> Any:
-    return value if isinstance(value, ir.Expr) else X.const(int(value), "int32")
+    return value if isinstance(value, ir.Expr) else literal(int(value))
 
 
 def _body(run: Run, node: ast.For, loop: Loop, inside: Any, values: tuple[Any, ...]) -> Flow | None:

@@ -13,7 +13,7 @@ from tvm import tirx as X
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.dtypes import is_float
-from tilelang.frontend.operators import as_bool, binary, cast
+from tilelang.frontend.operators import as_bool, binary, cast, literal
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
 from tilelang.frontend.thread_returns import thread_return
@@ -232,12 +232,8 @@ def _mask(run: Run, call: Bound, name: str = "mask") -> Any:
 def _number(run: Run, call: Bound, name: str) -> Any:
     """An argument that may be any number, as an expression."""
     value = scalar(run, call.value(name), call.span_of(name))
-    if isinstance(value, bool):
-        return X.const(value, "bool")
-    if isinstance(value, int):
-        return X.const(value, "int32")
-    if isinstance(value, float):
-        return X.const(value, "float32")
+    if isinstance(value, bool | int | float):
+        return literal(value)
     if isinstance(value, ir.Expr | Unknown):
         return value
     what = f"`{name}` must be a number, not a {type(value).__name__}"

@@ -19,6 +19,13 @@ DEPRECATED_NAME = Rule(
     "A name or an argument that upstream's releases deprecate or have renamed.",
     "{what}; {instead}",
 )
+REMOVED_NAME = Rule(
+    "removed-name",
+    "compat",
+    Severity.ERROR,
+    "A name that upstream's releases do not have any more, and that no other name stands for.",
+    "`{name}` {why}: {instead}",
+)
 REMOVED_ARGUMENT = Rule(
     "removed-argument",
     "compat",
