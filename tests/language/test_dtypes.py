@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
+import torch
 
+import tilelang
 import tilelang.language as T
 from tilelang.arch.dtypes import ALIASES, DTYPES, canonical_dtype, dtype_info
 from tilelang.language.vector_dtypes import VECTOR_NAMES
@@ -134,3 +138,24 @@ def test_kinds():
 def test_refusals_help(spelling: object, said: str):
     with pytest.raises(ValueError, match=said):
         canonical_dtype(spelling)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "float8_e5m2", "float4_e2m1fn", "int8", "bool"])
+def test_limits_outside_of_kernels_are_numbers_that_know_their_dtype(dtype: str) -> None:
+    for limit in (T.max_value(dtype), T.min_value(dtype), -T.max_value(dtype), T.infinity(dtype)):
+        assert limit.dtype == dtype and limit.value == limit
+        assert pickle.loads(pickle.dumps(limit)).dtype == dtype
+    assert T.max_value(torch.float16) == 65504 and isinstance(T.min_value(T.int8), int)
+
+
+def test_a_limit_computed_at_module_level_is_a_number_in_kernels() -> None:
+    lowest = -T.infinity("float32")
+
+    @T.prim_func
+    def fill(B: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32):
+            s = T.alloc_fragment((8,), "float32")
+            T.fill(s, lowest)
+            T.copy(s, B)
+
+    assert torch.equal(tilelang.compile(fill, target="cpu", out_idx=0)(), torch.full((8,), -torch.inf))

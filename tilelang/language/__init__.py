@@ -209,6 +209,7 @@ from tilelang.language.layouts import (
     make_volta_swizzled_layout,
     make_wgmma_swizzled_layout,
 )
+from tilelang.language.limits import infinity, max_value, min_value
 from tilelang.language.loops import (
     Parallel,
     Pipelined,
@@ -285,7 +286,6 @@ from tilelang.language.math import (
     ieee_sub,
     if_then_else,
     index_to_coordinates,
-    infinity,
     isfinite,
     isinf,
     isnan,
@@ -297,10 +297,8 @@ from tilelang.language.math import (
     log10,
     max,
     max2,
-    max_value,
     min,
     min2,
-    min_value,
     mul2,
     nearbyint,
     nextafter,

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from math import inf
-from sys import float_info
 from typing import Any
 
-from tilelang.arch.float_formats import float_format
 from tilelang.language.dtypes import DTypeLike
 from tilelang.language.values import OutsideKernelError, Scalar, SizeExpression
 
@@ -249,21 +246,6 @@ def fma(x: Any, y: Any, z: Any) -> Scalar:
 def clamp(dst: Any, min_val: Any, max_val: Any) -> Scalar:
     """`dst` brought into [min_val, max_val]; max_val wins if the bounds cross, a NaN stays one."""
     raise OutsideKernelError("clamp")
-
-
-def infinity(dtype: DTypeLike) -> Scalar:
-    """Positive infinity of a float dtype."""
-    return inf  # type: ignore[return-value]
-
-
-def max_value(dtype: DTypeLike) -> Scalar:
-    """The largest finite number of a dtype; outside a kernel a Python number."""
-    return _limit(dtype, True)
-
-
-def min_value(dtype: DTypeLike) -> Scalar:
-    """The smallest (most negative) finite number of a dtype; outside a kernel a Python number."""
-    return _limit(dtype, False)
 
 
 def if_then_else(cond: Any, t: Any, f: Any) -> Scalar:
@@ -525,24 +507,3 @@ def dp4a(A: Any, B: Any, C: Any) -> None:
     A, B and C are tiles of private memory, or the first element in them.
     """
     raise OutsideKernelError("dp4a")
-
-
-_LARGEST = {"float64": float_info.max, "float32": 3.4028234663852886e38, "float16": 65504.0}
-_LARGEST["bfloat16"] = 3.3895313892515355e38
-
-
-def _limit(dtype: DTypeLike, upper: bool) -> Any:
-    name = str(dtype).removeprefix("torch.")
-    if (narrow := float_format(name)) is not None:
-        return narrow.largest if upper else (-narrow.largest if narrow.sign else narrow.value(0))
-    if name in _LARGEST:
-        return _LARGEST[name] if upper else -_LARGEST[name]
-    if name == "bool":
-        return int(upper)
-    digits = name.removeprefix("u").removeprefix("int")
-    if not digits.isdecimal():
-        raise ValueError(f"{name} has no largest number")
-    bits = int(digits)
-    if name.startswith("u"):
-        return 2**bits - 1 if upper else 0
-    return 2 ** (bits - 1) - 1 if upper else -(2 ** (bits - 1))
