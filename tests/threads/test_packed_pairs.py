@@ -135,12 +135,39 @@ def test_what_is_no_pair_is_said(statement: str, message: str) -> None:
     assert any(message in m for m in found), found
 
 
+@tilelang.jit
+def of_vectors(A, B, C, dtype: str, lanes: int):
+    A: T.Tensor((3, 8), f"{dtype}x{lanes}")
+    B: T.Tensor((3, 8), f"{dtype}x{lanes}")
+    C: T.Tensor((3, 8), f"float32x{lanes}")
+    with T.Kernel(3, threads=32) as bx:
+        s = T.alloc_shared((8,), f"{dtype}x{lanes}")
+        v = T.alloc_var(f"{dtype}x{lanes}")
+        T.copy(A[bx, :], s)
+        for j in T.Parallel(8):
+            B[bx, j] = T.max(s[j], s[7 - j]) * s[j]
+        if T.get_thread_binding() == 0:
+            for j in range(8):
+                v = s[j] - s[0]
+                C[bx, j] = T.cast(v, f"float32x{lanes}")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("dtype", "lanes"), [("float16", 2), ("bfloat16", 2), ("float32", 2), ("float32", 4), ("int32", 2)]
+)
+def test_a_parameter_of_vectors_takes_a_tensor_of_their_elements(device: str, dtype: str, lanes: int) -> None:
+    x = torch.randint(-9, 9, (3, 8, lanes), generator=torch.Generator().manual_seed(0))
+    a = x.flatten(1).to(getattr(torch, dtype)).to(device)
+    b, c = torch.zeros_like(a), torch.zeros(a.shape, device=device)
+    compiled_for(of_vectors, device)(a, b, c, dtype, lanes)
+    assert torch.equal(b.cpu().long(), (torch.maximum(x, x.flip(1)) * x).flatten(1))
+    assert torch.equal(c.cpu().long(), (x - x[:, :1]).flatten(1))
+    with pytest.raises(ValueError, match=f"A: dimension 1 is 8, expected {8 * lanes}"):
+        compiled_for(of_vectors, device)(a[:, :8].contiguous(), b, c, dtype, lanes)
+
+
 def test_unsupported_uses_of_vectors_are_refused() -> None:
-    head = (
-        '@tilelang.jit\ndef k(A):\n    A: T.Tensor((64,), "float32x2")\n    with T.Kernel(1, threads=64):\n'
-    )
-    with pytest.raises(KernelError, match="no tensor of torch is; declare it with the dtype of its elements"):
-        lower_text(f"\n{head}        A[0] = A[1]\n")
     summed = """
 @tilelang.jit
 def k(A, B):

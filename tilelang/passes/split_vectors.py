@@ -3,9 +3,9 @@
 In:  a tile function, some of whose buffers hold vectors (`float16x2`, `float32x4`, ...).
 Out: the same over buffers of the vectors' elements, which lie side by side in the last dimension. A store of
      a vector is a vectorised loop over its lanes, which the targets turn into wide accesses; a name bound to
-     a vector is a local array. The lanes of an expression compute independently of each other.
-Not: parameters of vectors (torch has no such dtypes), and what is not element by element: a KernelError says
-     so.
+     a vector is a local array. The lanes of an expression compute independently of each other. A parameter
+     of vectors, which torch has no dtype for, takes a tensor of their elements.
+Not: what is not element by element: a KernelError says so.
 """
 
 from __future__ import annotations
@@ -28,19 +28,10 @@ from tilelang.passes.walk import index, loads, map_operands, remake, walk, with_
 
 def split_vectors(func: X.PrimFunc) -> X.PrimFunc:
     """Apply the pass."""
-    for param in func.params:
-        if X.is_buffer_var(param) and _lanes(param.dtype) > 1:
-            dtype = str(param.dtype)
-            what = (
-                f"`{param.name}` is a parameter of {dtype}, which no tensor of torch is; declare it with the "
-                f'dtype of its elements and look at it through T.view({param.name}, ..., "{dtype}")'
-            )
-            raise KernelError(
-                [BAD_ARGUMENTS.at(place_of(func.span), callee=str(func.attrs["global_symbol"]), what=what)]
-            )
-    if not any(_has_vectors(s) for s in walk(func.body)):
+    packed = [p for p in func.params if X.is_buffer_var(p) and _lanes(p.dtype) > 1]
+    if not packed and not any(_has_vectors(s) for s in walk(func.body)):
         return func
-    return func.with_body(_Split().statement(func.body))
+    return _Split().function(func)
 
 
 def _has_vectors(stmt: Any) -> bool:
@@ -74,6 +65,13 @@ class _Split:
         self._buffers: dict[int, ir.Var] = {}  # by the handle of the buffer of vectors
         self._arrays: dict[int, ir.Var] = {}  # by the handle of the name that was bound to a vector
         self._kept: list[ir.Var] = []  # so that handles stay those of their owners
+
+    def function(self, func: X.PrimFunc) -> X.PrimFunc:
+        """The whole function. A parameter of vectors takes a tensor of their elements, `lanes` times as long."""
+        params = [self._buffer(p) if X.is_buffer_var(p) else p for p in func.params]
+        body = self.statement(func.body)
+        made = X.PrimFunc(params, body, span=func.span)
+        return made.with_attrs(func.attrs) if func.attrs else made
 
     # Statements
 
