@@ -67,7 +67,7 @@ class _Split:
         self._kept: list[ir.Var] = []  # so that handles stay those of their owners
 
     def function(self, func: X.PrimFunc) -> X.PrimFunc:
-        """The whole function. A parameter of vectors takes a tensor of their elements, `lanes` times as long."""
+        """The whole function. A parameter of vectors takes a tensor of their elements."""
         params = [self._buffer(p) if X.is_buffer_var(p) else p for p in func.params]
         body = self.statement(func.body)
         made = X.PrimFunc(params, body, span=func.span)
