@@ -413,11 +413,6 @@ STAGED = "T.Pipelined(32, num_stages=3)"
             ["in T.Pipelined(0, 32, num_stages=2):"],
         ),
         (
-            PRODUCT.format(threads=256, loop="T.Pipelined(32, num_stages=0)"),
-            "missing-pipeline",
-            ["in T.Pipelined(32, num_stages=2):"],
-        ),
-        (
             PRODUCT.format(threads=256, loop="T.Pipelined(32)"),
             "missing-pipeline",
             ["in T.Pipelined(32, num_stages=2):"],

@@ -24,7 +24,8 @@ def check(subject: Subject) -> Iterator[Problem]:
         return
     told: set[tuple[Buffer, Loop]] = set()
     for access in subject.program.accesses:
-        if access.buffer.scope != "local.fragment" or access.context.parallel_vars():
+        fragment = access.buffer
+        if fragment.scope != "local.fragment" or fragment.empty or access.context.parallel_vars():
             continue
         loops = _serial_loops(access)
         if not loops or (access.buffer, loops[0]) in told:

@@ -12,7 +12,7 @@ from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules.performance import MISSING_PIPELINE
 from tilelang.ir.tile_program import Do, For, Loop, OpRecord, walk
 from tilelang.ir.values import Buffer, as_int
-from tilelang.ops.source_edits import callee_edit, keyword_edit, last_argument, text_of
+from tilelang.ops.source_edits import callee_edit, last_argument, text_of
 
 _STAGES = 2
 _SPELLINGS = ("range", "serial", "Serial", "Pipelined")
@@ -42,9 +42,10 @@ def check(subject: Subject) -> Iterator[Problem]:
 
 
 def _runs_in_turn(subject: Subject, loop: Loop) -> bool:
-    """A loop of several iterations, one after the other, that has no stages and cannot end early."""
-    stages = as_int(loop.annotations.get("num_stages", 0))
-    plain = loop.kind == "serial" or (loop.kind == "Pipelined" and stages == 0)
+    """A loop of several iterations, one after the other, that cannot end early and of whose stages nothing is
+    said: who writes `num_stages=0` has chosen.
+    """
+    plain = loop.kind in ("serial", "Pipelined") and "num_stages" not in loop.annotations
     count = as_int(loop.extents[0]) if len(loop.extents) == 1 else 0
     by_hand = any(name in loop.annotations for name in ("order", "stage"))
     one_by_one = as_int(loop.step) == 1
@@ -87,13 +88,10 @@ def _fits(subject: Subject, ahead: list[Buffer]) -> bool:
 def _fixes(subject: Subject, loop: Loop, product: OpRecord) -> tuple[Fix, ...]:
     """`num_stages=2` on the loop; a serial one becomes T.Pipelined, spelled as the gemm beside it."""
     title = f"Use T.Pipelined with num_stages={_STAGES}"
-    edit = keyword_edit(loop.span, subject.text, "num_stages", _STAGES)
-    if edit is not None:
-        return (Fix(title, (edit,)),)
     spelled = text_of(product.callee_span, subject.text)
     behind = last_argument(loop.span, subject.text)
     callee = callee_edit(loop.span, subject.text, spelled.removesuffix("gemm") + "Pipelined")
-    if behind is None or callee is None or not spelled.endswith("gemm") or "num_stages" in loop.annotations:
+    if behind is None or callee is None or not spelled.endswith("gemm"):
         return ()
     if text_of(callee.span, subject.text).rpartition(".")[2] not in _SPELLINGS:
         return ()

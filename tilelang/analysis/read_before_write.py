@@ -27,7 +27,7 @@ def check(subject: Subject) -> Iterator[Problem]:
     """The first read of each tile. Accumulators of T.gemm are the affair of uninitialised-accumulator."""
     for history in subject.shared(histories):
         first = next((t for t in history.touches if _reads(t)), None)
-        if first is None or _may_be_given(subject, history):
+        if first is None or history.buffer.empty or _may_be_given(subject, history):
             continue
         if history.may_hold_something(first):
             yield from _partly(subject, history)

@@ -47,7 +47,13 @@ def unused(subject: Subject) -> list[History]:
     found: list[History] = []
     for history in subject.shared(histories):
         tile = history.buffer
-        if tile in flow.live or tile.role is not None or not is_tile(tile) or not _holds_data(history, flow):
+        if (
+            tile in flow.live
+            or tile.role is not None
+            or tile.empty
+            or not is_tile(tile)
+            or not _holds_data(history, flow)
+        ):
             continue
         behind = flow.reached_from(tile)
         if any(tile not in flow.reached_from(b) for b in behind if b is not tile):

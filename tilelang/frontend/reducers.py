@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 from typing import Any
 
 from tvm import tirx as X
@@ -16,6 +15,7 @@ from tilelang.frontend.operators import binary, cast, compare
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import named_type, scalar
 from tilelang.frontend.tensors import new_buffer
+from tilelang.ir.folds import identity
 from tilelang.ir.tile_program import Access, Alloc, Bind, Do, For, Loop, Operand, OpRecord, Store
 from tilelang.ir.values import Buffer, Index, Region, Unknown
 
@@ -36,7 +36,11 @@ def reducer_call(run: Run, op: str, call: Bound) -> Any:
         return None
     if op == "reducer_init":
         init = call.value("init")
-        start = identity(reducer) if init is None else scalar(run, init, call.span_of("init"))
+        start = (
+            identity(str(reducer.reducer), str(reducer.dtype))
+            if init is None
+            else scalar(run, init, call.span_of("init"))
+        )
         _do(run, "fill", call, {"buffer": Operand(_whole(reducer, call), call.span), "value": start})
     elif call.value("dst") is not None:
         dst = call.value("dst")
@@ -65,20 +69,6 @@ def _reducer(run: Run, call: Bound, name: str) -> Buffer | Unknown:
     found = f"`{value.name}`" if isinstance(value, Buffer) else named_type(value)
     what = f"takes a tile that T.alloc_reducer made, not {found}"
     return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
-
-
-def identity(reducer: Buffer) -> Any:
-    """What a fold with it leaves as it is."""
-    dtype = str(reducer.dtype)
-    real = "float" in dtype
-    match reducer.reducer:
-        case "max":
-            return X.const(-math.inf, dtype) if real else X.min_value(dtype)
-        case "min":
-            return X.const(math.inf, dtype) if real else X.max_value(dtype)
-        case "bitand":
-            return X.const(1, "bool") if dtype == "bool" else X.bitwise_not(X.const(0, dtype))
-    return X.const(0, dtype)
 
 
 def _update(run: Run, call: Bound) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import tvm_ffi
@@ -52,3 +53,20 @@ def _is_own(store: X.BufferStore, value: Any) -> bool:
         and value.source.same_as(store.buffer)
         and all(tvm_ffi.structural_equal(a, b) for a, b in zip(value.indices, store.indices, strict=True))
     )
+
+
+def identity(kind: str, dtype: str) -> Any:
+    """The value of `dtype` that changes nothing when folded: what a fold of nothing gives.
+
+    kind: one of `FoldKind`; of magnitudes, abssum or absmax.
+    """
+    real = "float" in dtype
+    if kind == "max":
+        return X.const(-math.inf, dtype) if real else X.min_value(dtype)
+    if kind == "min":
+        return X.const(math.inf, dtype) if real else X.max_value(dtype)
+    if kind == "bitand" and not real:
+        if dtype == "bool":
+            return X.const(1, "bool")
+        return X.const(-1, dtype) if dtype.startswith("int") else X.max_value(dtype)
+    return X.const(0, dtype)

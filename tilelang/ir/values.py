@@ -93,6 +93,11 @@ class Buffer:
         return self._var
 
     @property
+    def empty(self) -> bool:
+        """Whether it surely has no element, as where an option of the kernel is off."""
+        return any(as_int(d) == 0 for d in self.shape)
+
+    @property
     def storage(self) -> Buffer:
         """The buffer whose memory this one names (itself, unless it is a view)."""
         return self.view_of.storage if self.view_of is not None else self

@@ -23,7 +23,7 @@ from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules.layout import REDUCER_UPDATE
 from tilelang.ir import tile_ops
 from tilelang.ir.build import LOOP_KIND
-from tilelang.ir.folds import FoldKind, fold_of
+from tilelang.ir.folds import FoldKind, fold_of, identity
 from tilelang.ir.spans import place_of
 from tilelang.ir.tile_ops import seq
 from tilelang.ops.reduce import Reduce
@@ -191,24 +191,13 @@ class _Update:
     def before(self) -> list[Any]:
         """The fragment, filled with what changes no fold."""
         loop_vars = [X.Var(str(v.name), "int32") for v in self.loop.vars]
-        fill = X.BufferStore(self.space, self._identity(), loop_vars, self.store.span)
+        start = identity(self.kind, str(self.store.buffer.dtype))
+        fill = X.BufferStore(self.space, start, loop_vars, self.store.span)
         extents = list(self.loop.extents)
         return [
             X.AllocBuffer(self.space, span=self.store.span),
             _parallel(loop_vars, extents, fill, {}, self.store.span),
         ]
-
-    def _identity(self) -> Any:
-        dtype = str(self.store.buffer.dtype)
-        real = "float" in dtype
-        match self.kind:
-            case "max":
-                return X.const(-math.inf, dtype) if real else X.min_value(dtype)
-            case "min":
-                return X.const(math.inf, dtype) if real else X.max_value(dtype)
-            case "bitand":
-                return X.const(1, "bool") if dtype == "bool" else X.bitwise_not(X.const(0, dtype))
-        return X.const(0, dtype)
 
     def after(self) -> list[Any]:
         """The reductions over the variables that the update does not name, and the fold into the reducer."""

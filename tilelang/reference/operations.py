@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tilelang.ir import tile_ops
+from tilelang.ir.folds import identity
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
@@ -116,7 +117,11 @@ def reduce(block: Block, call: Any) -> None:
     if values.dtype.kind in "iu" and op.kind in ("sum", "abssum"):
         values = values.astype(np.int64)
     with np.errstate(all="ignore"):
-        found = over(values, axis=op.dim)
+        if values.shape[op.dim]:
+            found = over(values, axis=op.dim)
+        else:
+            nothing = np.asarray(block.scalar(identity(op.kind, str(op.dst.source.dtype))))
+            found = np.broadcast_to(nothing, (*values.shape[: op.dim], *values.shape[op.dim + 1 :]))
         shape = tuple(int(block.scalar(r.extent)) for r in op.dst.region)
         found = found.reshape(shape)
         if not op.clear:

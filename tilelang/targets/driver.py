@@ -19,6 +19,7 @@ from tilelang.passes.split_launches import split_launches
 from tilelang.passes.split_vectors import split_vectors
 from tilelang.passes.walk import remake
 from tilelang.passes.warp_lanes import warp_lanes
+from tilelang.targets.empty_tiles import drop_empty
 from tilelang.targets.lowered import LoweredKernel
 from tilelang.targets.merge import merge
 
@@ -33,7 +34,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
     Raises KernelError, with every problem found, for a kernel that this target cannot run.
     """
-    func = split_vectors(func)
+    func = split_vectors(drop_empty(func))
     if target.kind != "cuda":
         func = func.with_body(_without_waits(func.body))
     func = warp_lanes(func, target.warp_size, by_number=target.kind in _SHUFFLES_BY_NUMBER)

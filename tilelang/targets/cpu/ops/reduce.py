@@ -9,6 +9,7 @@ from typing import Any
 from tvm import tirx as X
 
 from tilelang.arch.float_formats import float_format
+from tilelang.ir.folds import identity
 from tilelang.ir.tile_ops import seq
 from tilelang.ir.values import as_int
 from tilelang.ops.reduce import Reduce
@@ -83,7 +84,7 @@ def lower_reduce(op: Reduce, partial: Callable[[str, tuple[int, ...]], Any]) -> 
         dst_dims = kept
     out_dtype = str(dst.source.dtype)
     dtype = _wide(out_dtype)
-    combine, start = _COMBINE[op.kind], _identity(op.kind, dtype)
+    combine, start = _COMBINE[op.kind], identity(op.kind, dtype)
     if op.nan_propagate:
         combine = _nan_wins(combine)
 
@@ -192,14 +193,3 @@ def _fold_rows(
         span,
     )
     return seq([first, body, parallel(outer, lambda v: finish(v, X.BufferLoad(acc, v)), span)])
-
-
-def _identity(kind: str, dtype: str) -> Any:
-    """The value that changes nothing when combined."""
-    if kind == "bitand":
-        return X.const(-1 if dtype.startswith("int") else X.max_value(dtype).value, dtype)
-    if kind == "max":
-        return X.min_value(dtype) if "int" in dtype else X.const(float("-inf"), dtype)
-    if kind == "min":
-        return X.max_value(dtype) if "int" in dtype else X.const(float("inf"), dtype)
-    return X.const(0, dtype)

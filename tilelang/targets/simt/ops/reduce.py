@@ -17,6 +17,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
+from tilelang.ir.folds import identity
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Digit, Fragment
 from tilelang.ops.reduce import Reduce
@@ -34,39 +35,18 @@ Combine = Callable[[Any, Any], Any]
 @dataclass(frozen=True)
 class _Kind:
     combine: Combine
-    identity: Callable[[str], Any]
     absolute: bool = False
 
 
-def _lowest(dtype: str) -> Any:
-    return X.const(-math.inf, dtype) if dtype.startswith(("float", "bfloat")) else X.min_value(dtype)
-
-
-def _highest(dtype: str) -> Any:
-    return X.const(math.inf, dtype) if dtype.startswith(("float", "bfloat")) else X.max_value(dtype)
-
-
-def _zero(dtype: str) -> Any:
-    return X.const(0, dtype)
-
-
-def _ones(dtype: str) -> Any:
-    return (
-        X.const(1, "bool")
-        if dtype == "bool"
-        else X.const(-1 if dtype.startswith("int") else 2**32 - 1, dtype)
-    )
-
-
 KINDS: dict[str, _Kind] = {
-    "sum": _Kind(lambda a, b: a + b, _zero),
-    "max": _Kind(X.Max, _lowest),
-    "min": _Kind(X.Min, _highest),
-    "abssum": _Kind(lambda a, b: a + b, _zero, absolute=True),
-    "absmax": _Kind(X.Max, _zero, absolute=True),
-    "bitand": _Kind(X.bitwise_and, _ones),
-    "bitor": _Kind(X.bitwise_or, _zero),
-    "bitxor": _Kind(X.bitwise_xor, _zero),
+    "sum": _Kind(lambda a, b: a + b),
+    "max": _Kind(X.Max),
+    "min": _Kind(X.Min),
+    "abssum": _Kind(lambda a, b: a + b, absolute=True),
+    "absmax": _Kind(X.Max, absolute=True),
+    "bitand": _Kind(X.bitwise_and),
+    "bitor": _Kind(X.bitwise_or),
+    "bitxor": _Kind(X.bitwise_xor),
 }
 
 
@@ -131,7 +111,7 @@ class _Lowering:
 
     def _fold_registers(self, part: ir.Var) -> Any:
         def row(o: Any) -> Any:
-            first = self._set(part, o, self.kind.identity(self.dtype))
+            first = self._set(part, o, identity(self.reduce.kind, self.dtype))
             steps = math.prod(extent for _, extent in self.folded)
             return seq([first, self._each("q", steps, lambda q: self._fold_one(part, o, q))])
 
@@ -231,7 +211,7 @@ class _Lowering:
                 value = self.kind.combine(X.BufferLoad(part, [o]), X.BufferLoad(space, [place(o, c)]))
                 return self._set(part, o, value)
 
-            first = self._set(part, o, self.kind.identity(self.dtype))
+            first = self._set(part, o, identity(self.reduce.kind, self.dtype))
             return seq([first, self._each("w", entries, one)])
 
         conditions = [X.EQ(self._digit(d), index(0)) for d in self._shuffled()]
