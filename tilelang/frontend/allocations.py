@@ -10,9 +10,11 @@ from tvm_ffi import structural_walk
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Argument, Bound
 from tilelang.frontend.dtypes import read_dtype
+from tilelang.frontend.operators import representable
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import scalar
 from tilelang.frontend.tensors import new_buffer, read_shape
+from tilelang.frontend.unfit_constants import note_unfit
 from tilelang.ir.tile_program import Alloc
 from tilelang.ir.values import Buffer, Unknown, show
 
@@ -103,4 +105,9 @@ def _variable(run: Run, call: Bound) -> Any:
         start = run.report(BAD_ARGUMENTS, span, callee=call.callee, what=what)
     if isinstance(start, Unknown):
         run.complete = False
-    return _allocated(run, "local.var", (1,), dtype, call, start)
+    buffer = _allocated(run, "local.var", (1,), dtype, call, start)
+    note_unfit(run, start, buffer, span)
+    buffer.init = representable(start, buffer)
+    if isinstance(buffer.init, Unknown):
+        run.complete = False
+    return buffer

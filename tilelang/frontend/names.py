@@ -41,6 +41,7 @@ from tilelang.frontend.scalars import (
 from tilelang.frontend.scope import Scope, TracedRegion
 from tilelang.frontend.suggest import hint, nearest, replacement
 from tilelang.frontend.tensors import symbolic_size
+from tilelang.frontend.unfit_constants import note_unfit
 from tilelang.frontend.variable_fix import variable_fix
 from tilelang.ir.tile_program import Access, Bind, Store
 from tilelang.ir.values import Buffer, Index, Region, Unknown
@@ -254,6 +255,7 @@ def store_variable(run: Run, buffer: Buffer, value: Any, span: Span) -> None:
     elif not isinstance(value, ir.Expr | bool | int | float):
         what = f"{named_type(value)} cannot be stored in the variable `{buffer.name}`"
         value = run.report(UNSUPPORTED_PYTHON, span, what=what)
+    note_unfit(run, value, buffer, span)
     value = representable(value, buffer)
     run.emit(Store(buffer, (0,), value, span, run.context))
 

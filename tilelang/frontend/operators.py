@@ -128,7 +128,7 @@ def representable(value: Any, buffer: Buffer) -> Any:
         return constant(value, dtype)
     if is_float(dtype):
         return value if not abs(value) > _LARGEST.get(dtype, math.inf) else constant(value, dtype)
-    if isinstance(value, int) and (dtype == "bool" or fits(value, dtype)):
+    if isinstance(value, int) and dtype != "bool" and fits(value, dtype):
         return value
     return constant(value, dtype) if math.isfinite(value) else Unknown(f"{value} is no {dtype}")
 
