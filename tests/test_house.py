@@ -55,6 +55,8 @@ ALLOWED: Mapping[str, set[str]] = {
     "carver": {"arch", "carver"},
     "tools": {*_TOP, "tools", "carver"},
     "engine": {*_TOP, "engine"},
+    "tileop": {"language", "tileop"},
+    **{kind: {"language"} for kind in ("cpu", "cuda", "rocm", "metal")},  # the language by other names
     "transform": {*_TOP, "transform"},
     "contrib": {*_TOP, "contrib"},
     "backend": {*_TOP, "backend"},

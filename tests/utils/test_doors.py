@@ -11,15 +11,17 @@ import tilelang.testing
 from tilelang import PassConfigKey, cache, dtypes, env
 from tilelang.autotuner.capture import set_autotune_inputs
 from tilelang.autotuner.param import AutotuneResult, CompileArgs, ProfileArgs
-from tilelang.contrib import nvcc
+from tilelang.contrib import nvcc, nvrtc
 from tilelang.engine import lower
 from tilelang.engine.callback import register_cuda_postproc_callback
 from tilelang.engine.param import KernelParam
 from tilelang.env import CacheState, EnvVar
+from tilelang.errors import ArgumentError, KernelError, ToolchainError
 from tilelang.jit.exceptions import JITNoBuilderError
 from tilelang.jit.postprocess import unregister_postproc
 from tilelang.transform import simplify_prim_func
 from tilelang.transform.pass_config import normalize_pass_configs
+from tilelang.utils import language as about
 from tilelang.utils.device import device_synchronize, get_available_cpu_count
 
 
@@ -150,3 +152,85 @@ def test_the_cache_switch_of_the_process(monkeypatch):
     monkeypatch.setenv("TILELANG_COMPILE_TIMEOUT_SECONDS", "-1")
     with pytest.raises(ValueError, match="positive"):
         env.get_compile_timeout_seconds()
+
+
+def test_modules_that_only_pass_on_a_name():
+    import tilelang.engine.lower as module
+    from tilelang.profiler import get_tensor_supply, torch_assert_close
+    from tilelang.tileop.base import GemmWarpPolicy
+
+    assert module is tilelang.lower and tilelang.engine.lower is tilelang.lower
+    assert GemmWarpPolicy is T.GemmWarpPolicy
+    assert torch_assert_close is tilelang.utils.torch_assert_close and callable(get_tensor_supply())
+    with pytest.raises(AttributeError, match=r"tilelang.transform.LayoutInference is a pass of another"):
+        tilelang.transform.LayoutInference()
+
+
+def test_exceptions_are_found_in_one_place():
+    kernel = tilelang.compile(double, target="cpu")
+    with pytest.raises(ArgumentError, match="takes 3 arguments"):
+        kernel()
+    with pytest.raises(KernelError):
+
+        @T.prim_func
+        def wrong(A: T.Tensor((4,), "float32")):
+            with T.Kernel(1):
+                A[0, 0] = 1.0
+
+
+def test_kernels_ask_what_a_tile_is():
+    said = {}
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), "float32"), S: T.StridedTensor((8, 4), (16, 1), "float32")):
+        with T.Kernel(1, threads=32):
+            tile = T.alloc_shared((8, 4), "float16")
+            fixed = T.alloc_shared((8,), "float16", scope="shared")
+            flags = T.alloc_shared((8,), "bool")
+            acc = T.alloc_fragment((8,), "float32")
+            own = T.alloc_local((8,), "float32")
+            kinds = {"tile": tile, "fixed": fixed, "flags": flags, "acc": acc, "own": own, "A": A}
+            for name, buffer in kinds.items():
+                asked = (about.is_global, about.is_shared, about.is_fragment, about.is_local)
+                said[name] = [question(buffer) for question in asked]
+                said[name].append(about.is_shared_dynamic(buffer))
+                said[name].append(buffer.scope())
+            said["shape"] = (about.retrieve_shape(A), about.retrieve_shape(A[1:3, 0:4]))
+            said["stride"] = (about.retrieve_stride(A), about.retrieve_stride(S))
+            said["elements"] = (about.get_buffer_elems(tile), about.retrieve_dtype(tile))
+            S[0, 0] = A[0, 0]
+
+    assert said["tile"] == [False, True, False, False, True, "shared.dyn"]
+    assert said["fixed"] == said["flags"] == [False, True, False, False, False, "shared"]
+    assert said["acc"] == [False, False, True, False, False, "local.fragment"]
+    assert said["own"] == [False, False, False, True, False, "local"]
+    assert said["A"] == [True, False, False, False, False, "global"]
+    assert said["shape"] == ([64, 32], [2, 4]) and said["stride"] == ([32, 1], [16, 1])
+    assert said["elements"] == (32, "float16")
+    assert about.get_prim_func_name(main) == "main" and about.get_prim_func_name(None, "x") == "x"
+
+
+CODE = 'extern "C" __global__ void add(float* a) { a[threadIdx.x] += 1.0f; }'
+
+
+@pytest.mark.parametrize("compiler", [nvcc, nvrtc])
+def test_cuda_of_the_author_is_compiled(compiler):
+    if compiler is nvrtc:
+        try:
+            assert nvrtc.get_nvrtc_version() >= (12, 0)
+        except ToolchainError:
+            pytest.skip("NVRTC is not installed")
+    else:
+        try:
+            nvcc.get_nvcc_compiler()
+        except RuntimeError:
+            pytest.skip("nvcc is not installed")
+    assert compiler.compile_cuda(CODE, "cubin", 80)[:4] == b"\x7fELF"
+    assert b".target sm_90a" in compiler.compile_cuda(CODE, arch="sm_90a", options="-lineinfo")
+    with pytest.raises(ValueError, match="not 'obj'"):
+        compiler.compile_cuda(CODE, "obj", 80)
+    with pytest.raises(ValueError, match="no CUDA architecture: 'hopper'"):
+        compiler.compile_cuda(CODE, arch="hopper")
+    with pytest.raises(ToolchainError, match="no_such_name") as refused:
+        compiler.compile_cuda(CODE.replace("1.0f", "no_such_name"), arch=80)
+    assert "bug of the compiler" not in str(refused.value)

@@ -1,1 +1,1 @@
-"""What is known about installed toolchains, by the names that kernels and tests import it under."""
+"""Asking about toolchains, and compiling with them, as kernels and their build scripts do."""

@@ -1,16 +1,24 @@
-"""What kernels ask about CUDA before they choose how to compute: versions, and what a target has."""
+"""What kernels ask about CUDA before they choose how to compute (versions, what a target has), and CUDA C++
+of the author's own through nvcc.
+"""
 
 from __future__ import annotations
 
 import functools
 import re
 import subprocess
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tilelang.arch.target import parse_target
+from tilelang.facts.reports import GeneratedSource
 from tilelang.jit.options import default_target
 from tilelang.targets.cuda import toolchain
+from tilelang.targets.toolchain_error import ToolchainError
+
+_FORMATS = ("ptx", "cubin", "fatbin")
 
 
 def find_cuda_path() -> str:
@@ -111,3 +119,60 @@ def is_hopper(target: Any) -> bool:
 def _at_least(target: Any, sm: int) -> bool:
     read = parse_target(target)
     return read.kind == "cuda" and read.sm >= sm
+
+
+def compile_cuda(
+    code: str,
+    target_format: str = "ptx",
+    arch: int | str | Sequence[str] | None = None,
+    options: str | Sequence[str] | None = None,
+    path_target: str | None = None,
+    verbose: bool = False,
+) -> bytearray:
+    """`code` compiled by nvcc as `ptx`, `cubin` or `fatbin`.
+
+    arch: 90, "sm_90a", or nvcc's own flags for architectures as a list; None is the default target's.
+    path_target: a file that receives the result too. verbose: print what the compiler says.
+    Raises ToolchainError in the compiler's words, RuntimeError without nvcc, ValueError for another format.
+    """
+    if target_format not in _FORMATS:
+        raise ValueError(f"nvcc makes {', '.join(_FORMATS)}, not {target_format!r}")
+    given = list(arch) if isinstance(arch, list | tuple) else [f"-arch=sm_{architecture(arch)}"]
+    more = options.split() if isinstance(options, str) else list(options or ())
+    with tempfile.TemporaryDirectory(prefix="tilelang-nvcc-") as folder:
+        source, product = Path(folder, "kernel.cu"), Path(folder, f"kernel.{target_format}")
+        source.write_text(code, encoding="utf-8")
+        command = [get_nvcc_compiler(), f"--{target_format}", "-O3", *given, *more, "-o", product, source]
+        done = subprocess.run(command, capture_output=True, text=True)
+        said = (done.stdout + done.stderr).strip()
+        if done.returncode:
+            raise ToolchainError(f"nvcc refused the source:\n{said}")
+        if verbose and said:
+            print(said)
+        binary = product.read_bytes()
+    if path_target:
+        Path(path_target).write_bytes(binary)
+    return bytearray(binary)
+
+
+def get_ptx_from_source(code: str, compile_flags: Sequence[str] | None = None, verbose: bool = False) -> str:
+    """The PTX of `code` for the default target. Raises as `compile_cuda` does."""
+    return compile_cuda(code, "ptx", options=compile_flags, verbose=verbose).decode()
+
+
+def architecture(arch: int | str | Sequence[str] | None) -> str:
+    """The number of an architecture as compilers spell it: "90a" for 90, "sm_90a", "9.0" or None on an H100.
+
+    A plain number stays plain. Raises ValueError where it names none.
+    """
+    if arch is None:
+        return get_target_arch(get_target_compute_version())
+    found = re.fullmatch(r"(?:sm_|compute_)?(\d+)\.?(\d)([af]?)", str(arch))
+    if found is None:
+        raise ValueError(f"no CUDA architecture: {arch!r}; write it like 90 or 'sm_90a'")
+    return "".join(found.groups())
+
+
+def written(code: str) -> GeneratedSource:
+    """Source that the author wrote, as the compilers take it: no line of it goes back to Python."""
+    return GeneratedSource("the author's code", "cuda", "cuda", code, (0,) * len(code.splitlines()))

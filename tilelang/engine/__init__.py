@@ -1,8 +1,8 @@
 """Lowering without launching, by the names that kernels import it under; the code lives in `tilelang.jit`."""
 
 from tilelang.engine.callback import register_c_postproc, register_cuda_postproc, register_hip_postproc
+from tilelang.engine.lower import lower
 from tilelang.engine.param import CompiledArtifact, KernelParam
-from tilelang.jit.lowering import lower
 
 __all__ = [
     "CompiledArtifact",

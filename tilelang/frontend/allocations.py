@@ -80,6 +80,7 @@ def _allocated(
     run: Run, scope: str, dims: tuple[Any, ...], dtype: Any, call: Bound, init: Any = None
 ) -> Buffer:
     buffer = new_buffer(run, scope, dims, dtype, call.span, fallback=_FALLBACK[scope], init=init)
+    buffer.static = scope == "shared" and call.value("scope", None) == "shared"
     run.emit(Alloc(buffer, call.span))
     return buffer
 

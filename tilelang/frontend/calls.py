@@ -320,7 +320,7 @@ def _buffer_method(
     run: Run, node: ast.Call, method: BufferMethod, args: list[Argument], kwargs: dict[str, Argument]
 ) -> Any:
     if method.name == "scope":
-        return method.owner.scope
+        return _scope_name(method.owner)
     if method.name == "astype":
         target = args[0] if args else kwargs.get("dtype")
         if target is None:
@@ -332,6 +332,18 @@ def _buffer_method(
     if method.name == "access_ptr":
         return _access_ptr(run, node, method.owner, args, kwargs)
     return run.unknown(f"`{method.name}` is not supported")
+
+
+def _scope_name(buffer: Buffer) -> str:
+    """A buffer's scope as the language names it: shared tiles lie in the dynamic arena, unless the author
+    asked for the other one, or they are of truth values.
+    """
+    if buffer.scope != "shared":
+        return buffer.scope
+    whole = buffer
+    while whole.view_of is not None:
+        whole = whole.view_of
+    return "shared" if whole.static or whole.dtype == "bool" else "shared.dyn"
 
 
 def _access_ptr(

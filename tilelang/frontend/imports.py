@@ -13,6 +13,10 @@ from tilelang.frontend.run import Run
 from tilelang.ir.values import Unknown
 
 LANGUAGE_MODULE = "tilelang.language"
+# Kernels for one kind of target may import it by another name; it is the same module.
+LANGUAGE_MODULES = frozenset(
+    {LANGUAGE_MODULE, *(f"tilelang.{kind}.language" for kind in ("cpu", "cuda", "rocm", "metal"))}
+)
 
 
 def import_statement(run: Run, node: ast.Import) -> Flow | None:
@@ -36,13 +40,13 @@ def import_from_statement(run: Run, node: ast.ImportFrom) -> Flow | None:
             _star(run, node, module)
             continue
         value = member(run, module, alias.name)
-        renamed = RENAMED.get(alias.name) if name == LANGUAGE_MODULE else None
+        renamed = RENAMED.get(alias.name) if name in LANGUAGE_MODULES else None
         if value is NO_VALUE and renamed is not None:  # which `old_names` reports
             value = member(run, module, renamed.name)
         if value is NO_VALUE:
             inner = f"{name}.{alias.name}" if name else alias.name
             value = run.environment.module(run, inner, node.level)
-            if isinstance(value, Unknown) and name == LANGUAGE_MODULE:
+            if isinstance(value, Unknown) and name in LANGUAGE_MODULES:
                 at = run.span(alias) if hasattr(alias, "lineno") else run.span(node)
                 value = unknown_language_name(run, alias.name, at, name)
         bind_name(run, alias.asname or alias.name, value, run.span(node))

@@ -26,6 +26,7 @@ from tilelang.frontend.targets import assign
 from tilelang.frontend.tensors import read_size
 from tilelang.frontend.thread_returns import refuse_others
 from tilelang.ir import tile_ops
+from tilelang.ir.build import UNNAMED_THREADS
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Alloc, Context, Evaluate, Guard, If, Launch
 from tilelang.ir.values import Region, Unknown, as_int, show
@@ -279,7 +280,10 @@ def _depends_on_names(run: Run, span: Span) -> bool:
 def _threads(run: Run, frame: Frame) -> tuple[int, ...] | None:
     given = frame.arguments.get("threads")
     if given is None:
+        if not run.launched:
+            run.attrs[UNNAMED_THREADS] = True
         return (DEFAULT_THREADS,)
+    run.attrs.pop(UNNAMED_THREADS, None)
     span = frame.spans.get("threads", frame.span)
     entries = list(given) if isinstance(given, tuple | list) else [given]
     numbers = []

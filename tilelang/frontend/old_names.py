@@ -14,7 +14,7 @@ from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules.python import UNKNOWN_LANGUAGE_NAME
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.deprecated import GONE, MOVED, RENAMED, gone_problem, moved_import, renamed_problem
-from tilelang.frontend.imports import LANGUAGE_MODULE
+from tilelang.frontend.imports import LANGUAGE_MODULE, LANGUAGE_MODULES
 from tilelang.frontend.not_supported import is_not_supported
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.source import Source
@@ -47,7 +47,7 @@ def old_names(source: Source, tree: ast.Module, scope: Scope) -> list[Problem]:
                 at = _last_part(source.span(node), node.attr)
                 found.append(renamed_problem(node.attr, at, ast.unparse(node.value)))
     for node in imports:
-        if node.module == LANGUAGE_MODULE and not node.level:
+        if node.module in LANGUAGE_MODULES and not node.level:
             found += _imported(source, tree, node, rebound)
         found += moved_import(source, node)
     return found
@@ -67,7 +67,7 @@ def _statements_at(source: Source, tree: ast.Module, offsets: list[int]) -> Iter
 def _is_language(node: ast.expr, modules: Set[str]) -> bool:
     if isinstance(node, ast.Name):
         return node.id in modules
-    return isinstance(node, ast.Attribute) and ast.unparse(node) == LANGUAGE_MODULE
+    return isinstance(node, ast.Attribute) and ast.unparse(node) in LANGUAGE_MODULES
 
 
 def _last_part(span: Span, name: str) -> Span:

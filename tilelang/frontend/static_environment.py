@@ -17,6 +17,7 @@ from tilelang.frontend.arguments import Argument, plain
 from tilelang.frontend.classes import instantiate
 from tilelang.frontend.dtypes import dtype_name
 from tilelang.frontend.functions import call_function
+from tilelang.frontend.imports import LANGUAGE_MODULES
 from tilelang.frontend.interpreter import new_run
 from tilelang.frontend.model import NO_VALUE, ClassValue, Function, ModuleValue, TooLong
 from tilelang.frontend.modelled_modules import (
@@ -117,7 +118,7 @@ class StaticEnvironment:
     def module(self, run: Run, name: str, level: int) -> Any:
         """A modelled module, a module of the workspace read as source, or Unknown."""
         if level == 0:
-            if name == "tilelang.language":
+            if name in LANGUAGE_MODULES:
                 return language
             known = modelled_modules().get(name)
             if known is not None:

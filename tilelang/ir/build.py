@@ -35,6 +35,9 @@ from tilelang.ir.tile_program import (
 LOOP_KIND = "tl.kind"  # annotation: Parallel, Pipelined, serial, unroll, vectorized
 # Attribute of the function: indices of the parameters that the runtime allocates and returns.
 OUTPUTS = "tl.outputs"
+# Attribute of the function: no launch says how many threads a block has. A GPU gets 128; on the CPU, where
+# the language has no threads, a statement is then done once.
+UNNAMED_THREADS = "tl.unnamed_threads"
 POINTERS = "tl.pointers"  # names of parameters that are addresses, separated by blanks: nothing is checked
 # Attribute of the function: how many of the last parameters the runtime allocates and keeps to itself.
 WORKSPACES = "tl.workspaces"

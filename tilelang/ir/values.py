@@ -65,6 +65,7 @@ class Buffer:
     reducer: str | None = None  # of a `local.reducer`: what iterations do with it, "sum", "max", ...
     is_pointer: bool = False  # a parameter that is an address: T.make_tensor says what is there
     made: bool = False  # whether it has
+    static: bool = False  # of a shared tile: whether the author asked for the scope "shared" by name
     _var: ir.Var | None = field(default=None, repr=False)
 
     @property

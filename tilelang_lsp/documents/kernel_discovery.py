@@ -17,7 +17,11 @@ from tree_sitter import Node
 from tilelang_lsp.documents.syntax_tree import SyntaxTree
 
 _JIT = {"tilelang.jit", "tilelang.jit.jit", "tilelang.lazy_jit"}
-_PRIM_FUNC = {"tilelang.language.prim_func"}
+_LANGUAGES = (
+    "tilelang.language",
+    *(f"tilelang.{kind}.language" for kind in ("cpu", "cuda", "rocm", "metal")),
+)
+_PRIM_FUNC = {f"{module}.prim_func" for module in _LANGUAGES}
 
 # Statements whose bodies may hold definitions. Loops and `with` are left out: kernels live in functions, and
 # walking the bodies of kernels would cost more than everything else here.

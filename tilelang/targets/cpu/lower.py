@@ -21,6 +21,7 @@ from tvm import tirx as X
 
 from tilelang.arch.target import Target
 from tilelang.facts.reports import GeneratedSource
+from tilelang.ir.build import UNNAMED_THREADS
 from tilelang.ir.tile_ops import seq
 from tilelang.ir.values import as_int
 from tilelang.layout.annotated import annotations_of
@@ -54,7 +55,8 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     params = [memory.parameter(p) if X.is_buffer_var(p) else p for p in func.params]
     first, last = X.Var("block_begin", "int32"), X.Var("block_end", "int32")
     tiles = plain_math(widen_narrow(func))
-    tiles = block_loops(thread_loops(tiles.with_body(without_jumps(marked(tiles.body)))))
+    unnamed = bool(func.attrs.get(UNNAMED_THREADS, False)) if func.attrs else False
+    tiles = block_loops(thread_loops(tiles.with_body(without_jumps(marked(tiles.body))), unnamed))
     grid, _ = launch_extents(tiles)
     # No block runs where an extent is 0; block numbers are divided by them all the same.
     whole_grid = tuple(1 if as_int(e) == 0 else e for e in grid)

@@ -42,12 +42,16 @@ from tilelang.targets.cpu.nests import REGISTERS, index
 _PRIVATE = ("local", "local.var", REGISTERS)
 
 
-def thread_loops(func: X.PrimFunc) -> X.PrimFunc:
-    """Apply the pass."""
+def thread_loops(func: X.PrimFunc, unnamed: bool = False) -> X.PrimFunc:
+    """Apply the pass.
+
+    unnamed: the author did not say how many threads a block has; atomics outside of Parallel loops are then
+    done once, if nothing else in the kernel tells threads apart.
+    """
     axes = [s for s in walk(func.body) if _is_axis(s)]
     varies = {s.node.var.__chandle__() for s in axes}
     own = uses_any(func.body, varies) or any(map(_meets_by_itself, calls(func.body)))
-    if not axes or not (own or _updates_by_each(func.body)):
+    if not axes or not (own or (not unnamed and _updates_by_each(func.body))):
         return func
     return func.with_body(_Threads(axes).launch(func.body))
 

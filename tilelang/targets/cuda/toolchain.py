@@ -99,9 +99,9 @@ class Nvrtc:
         binary, log = self._run(source, arch, options, "CUBIN")
         return Compiled(binary, log, f"nvrtc {self.version[0]}.{self.version[1]}")
 
-    def ptx(self, source: GeneratedSource, arch: str) -> str:
+    def ptx(self, source: GeneratedSource, arch: str, options: Sequence[str] = ()) -> str:
         """The PTX for `arch` (`compute_90a`). Raises ToolchainError as `compile` does."""
-        return self._run(source, arch, (), "PTX")[0].rstrip(b"\0").decode()
+        return self._run(source, arch, options, "PTX")[0].rstrip(b"\0").decode()
 
     def _run(
         self, source: GeneratedSource, arch: str, options: Sequence[str], product: str
@@ -255,9 +255,12 @@ _MOST_MESSAGES = 5
 def explain(source: GeneratedSource, log: str, what: str) -> str:
     """The compiler's errors, each with the Python line it goes back to and the generated line."""
     lines = source.text.splitlines()
+    generated = any(source.line_map)
     parts = [
         f"{what} refused the source generated for {source.kernel}. "
         "This is a bug of the compiler, not of the kernel."
+        if generated
+        else f"{what} refused {source.kernel}."
     ]
     for match in list(_MESSAGE.finditer(log))[:_MOST_MESSAGES]:
         number = int(match["line"])

@@ -1,0 +1,1 @@
+"""`import tilelang.cpu.language as T`, as kernels for the CPU import the language."""

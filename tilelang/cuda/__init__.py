@@ -1,0 +1,1 @@
+"""`import tilelang.cuda.language as T`, as kernels for NVIDIA GPUs import the language."""

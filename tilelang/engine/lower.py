@@ -1,0 +1,5 @@
+"""`from tilelang.engine.lower import lower`: the code lives in `tilelang.jit`."""
+
+from tilelang.jit.lowering import lower
+
+__all__ = ["lower"]

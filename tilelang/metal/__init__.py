@@ -1,0 +1,1 @@
+"""`import tilelang.metal.language as T`, as kernels for Apple GPUs import the language."""

@@ -1,0 +1,1 @@
+"""`import tilelang.rocm.language as T`, as kernels for AMD GPUs import the language."""
