@@ -93,7 +93,7 @@ def _missing_imports(source: Source, tree: ast.Module) -> list[Problem]:
     """
     found = []
     for node in tree.body:
-        if not isinstance(node, ast.ImportFrom) or node.module != LANGUAGE_MODULE or node.level:
+        if not isinstance(node, ast.ImportFrom) or node.module not in LANGUAGE_MODULES or node.level:
             continue
         for alias in node.names:
             at = source.span(alias)
