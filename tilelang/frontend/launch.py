@@ -36,6 +36,7 @@ DEFAULT_THREADS = 128
 SOURCE_ENTRY = "tl.source_entry"  # attribute of the function: the entry of a hand-written kernel
 GROUP_THREADS = 128  # of a warp group, as wgmma wants them
 _MAX_DIMENSIONS = 3
+_MAX_LAUNCHES = 256  # of one `with T.Kernel` in loops of the function
 
 
 def with_statement(run: Run, node: ast.With) -> Flow | None:
@@ -102,6 +103,10 @@ def _launch(
         what = "a launch beside a T.CUDASourceCodeKernel: put it into a function of its own"
         run.report(UNSUPPORTED_PYTHON, frame.span, what=what)
         return None
+    if (unrolled := _iterations(run)) is not None:
+        what = f"a launch in a loop of the function {unrolled}: a launch per iteration is prepared beforehand"
+        run.report(UNSUPPORTED_PYTHON, frame.span, what=what)
+        return None
     import_source(run, frame.arguments.get("prelude"), frame.spans.get("prelude", frame.span), "T.Kernel")
     _cluster(run, frame)
     grid = _grid(run, frame)
@@ -126,6 +131,20 @@ def _launch(
     if flow is not None and flow.kind == "return" and flow.value is None:
         return None
     return flow
+
+
+def _iterations(run: Run) -> str | None:
+    """What speaks against a launch per iteration of the loops around it; None where nothing does."""
+    count = 1
+    for loop in run.context.loops:
+        if any(isinstance(n, Unknown) for n in loop.extents):
+            continue
+        extents = [as_int(n) for n in (*loop.mins, *loop.extents)]
+        if loop.kind == "while" or None in extents:
+            return "whose iterations are known only at run time"
+        for extent in extents[len(loop.mins) :]:
+            count *= extent or 0
+    return f"with {count} iterations" if count > _MAX_LAUNCHES else None
 
 
 def source_kernel(run: Run, frame: Frame) -> None:

@@ -1,9 +1,11 @@
 """Several launches in one kernel: one function for each, in order.
 
-In:  a tile function whose body is one or more launches (`thread_extent` attributes), one after the other.
+In:  a tile function whose body is one or more launches (`thread_extent` attributes), one after the other, on
+     their own or in a condition or a counted loop of the function.
 Out: a function for each launch with the same parameters. The first keeps the name, the others are `<name>_1`,
-     `<name>_2`, ...; views that a launch uses but an earlier one declared are declared again.
-Not: anything for functions with one launch.
+     `<name>_2`, ...; views that a launch uses but an earlier one declared are declared again. A condition
+     around a launch is asked by each of its threads, a loop around launches becomes one launch per iteration.
+Not: anything for functions that are one launch.
 """
 
 from __future__ import annotations
@@ -13,15 +15,21 @@ from typing import Any
 from tvm import tirx as X
 
 from tilelang.ir.tile_ops import seq
-from tilelang.passes.walk import remake, uses, walk
+from tilelang.passes.walk import constant, index, remake, substitute, uses, walk
 
 
 def split_launches(func: X.PrimFunc) -> list[X.PrimFunc]:
-    """Apply the pass."""
+    """Apply the pass.
+
+    Raises ValueError for a loop around launches whose iterations are not known when it is compiled.
+    """
     parts = _flat(func.body)
-    launches = [p for p in parts if isinstance(p, X.AttrStmt) and p.attr_key == "thread_extent"]
-    if len(launches) < 2 or len(launches) < len(parts):
-        return [func]
+    launches = [p for p in parts if _is_launch(p)]
+    if not any(_has_launch(p) for p in parts if not _is_launch(p)):
+        if len(launches) < 2 or len(launches) < len(parts):
+            return [func]
+    else:
+        launches = _launches(func.body)
     name = str(func.attrs["global_symbol"])
     made = []
     views: list[Any] = []
@@ -37,6 +45,59 @@ def split_launches(func: X.PrimFunc) -> list[X.PrimFunc]:
         part = func.with_body(body)
         made.append(part.with_attr("global_symbol", f"{name}_{k}") if k else part)
     return made
+
+
+def _is_launch(stmt: Any) -> bool:
+    return isinstance(stmt, X.AttrStmt) and stmt.attr_key == "thread_extent"
+
+
+def _has_launch(stmt: Any) -> bool:
+    return any(_is_launch(s) for s in walk(stmt))
+
+
+def _launches(stmt: Any) -> list[Any]:
+    """The launches of a statement of the function, as they run one after the other."""
+    if _is_launch(stmt):
+        return [stmt]
+    if isinstance(stmt, X.SeqStmt):
+        return _in_order(list(stmt.seq))
+    if isinstance(stmt, X.IfThenElse):
+        then = [_where(stmt.condition, n) for n in _launches(stmt.then_case)]
+        if stmt.else_case is None:
+            return then
+        return then + [_where(X.Not(stmt.condition), n) for n in _launches(stmt.else_case)]
+    if isinstance(stmt, X.For):
+        first, extent, step = constant(stmt.min), constant(stmt.extent), constant(stmt.step or 1)
+        if first is None or extent is None or step is None:
+            raise ValueError(
+                f"the iterations of the loop `{stmt.loop_var.name}` around launches are not known"
+            )
+        values = [index(i) for i in range(first, first + extent, step)]
+        return [n for i in values for n in _launches(substitute(stmt.body, {stmt.loop_var: i}))]
+    if _has_launch(stmt):
+        raise ValueError("a launch stands in a statement of the function that only a host could run")
+    return []
+
+
+def _in_order(stmts: list[Any]) -> list[Any]:
+    """The launches of a sequence; what names stand for (`X.Bind`) is put in their place."""
+    made: list[Any] = []
+    for k, stmt in enumerate(stmts):
+        if isinstance(stmt, X.Bind):
+            rest = substitute(seq(stmts[k + 1 :]), {stmt.var: stmt.value}) if stmts[k + 1 :] else None
+            return made + (_launches(rest) if rest is not None else [])
+        made += _launches(stmt)
+    return made
+
+
+def _where(condition: Any, launch: Any) -> Any:
+    """The launch, whose threads do nothing unless `condition` holds. Memory stays that of the block."""
+    if isinstance(launch, X.AttrStmt):
+        return remake(launch, lambda s: _where(condition, s))
+    parts = _flat(launch)
+    allocated = [s for s in parts if isinstance(s, X.AllocBuffer | X.DeclBuffer)]
+    rest = [s for s in parts if not isinstance(s, X.AllocBuffer | X.DeclBuffer)]
+    return seq([*allocated, X.IfThenElse(condition, seq(rest), None)]) if rest else launch
 
 
 def _flat(stmt: Any) -> list[Any]:
