@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from tilelang.cli.usage import UsageError, read_choice, split_kernel
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.span import Span
 from tilelang.facts.project import Project, Projects
+from tilelang.frontend.static_module import StaticModule
+from tilelang.ir.values import Unknown
 
 
 def made(folder: Path, *names: str) -> Path:
@@ -54,6 +57,10 @@ def test_declared_encoding_is_honoured(tmp_path: Path):
         (b"# coding: klingon\n", (1, 1), "unknown encoding: klingon"),
         (b"# coding: ascii\nname = '\xe9'\n", (2, 9), "byte 0xe9 in line 2 is not ascii text"),
         (b"\x7fELF\0\0\xff\xfe", (1, 7), "holds null bytes"),
+        (b"# coding: base64\n", (1, 1), "not a text encoding"),
+        (b"# coding: rot13\n", (1, 1), "not a text encoding"),
+        (b"# coding: undefined\n", (1, 1), "undefined encoding"),
+        (b"\xef\xbb\xbf# coding: latin-1\n", (1, 1), "byte order mark of UTF-8 and declares another"),
     ],
 )
 def test_undecodable_files_say_where_and_what_to_do(
@@ -164,3 +171,36 @@ def test_choices_are_python_source():
     }
     with pytest.raises(UsageError, match="write NAME=VALUE"):
         read_choice(["block_M"])
+
+
+def test_pipes_devices_and_loops_of_links_are_not_read(tmp_path: Path):
+    """Reading a pipe that nobody writes to never ends, nor does reading /dev/zero."""
+    made(tmp_path, "a.py", "folder.py/b.py")
+    os.mkfifo(tmp_path / "pipe.py")
+    for name, target in (
+        ("zero.py", "/dev/zero"),
+        ("self.py", "self.py"),
+        ("nothing.py", "/nowhere"),
+        ("up", "."),
+    ):
+        (tmp_path / name).symlink_to(target)
+    found = [f.relative_to(tmp_path).as_posix() for f in find_python_files([tmp_path])]
+    assert found == ["a.py", "folder.py/b.py"]
+    for name in ("pipe.py", "zero.py"):
+        with pytest.raises(UnreadableError, match="no regular file; give its text through standard input"):
+            read_source(tmp_path / name)
+
+
+def test_a_file_of_a_package_that_is_a_pipe_is_not_imported(tmp_path: Path):
+    os.mkfifo(tmp_path / "sizes.py")
+    module = StaticModule(str(tmp_path / "k.py"), "from sizes import BLOCK\nX = BLOCK\n")
+    assert isinstance(module.scope.names["X"], Unknown)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xef\xbb\xbfBLOCK = 64\n", b"# coding: latin-1\n# \xe9\nBLOCK = 64\n", b"BLOCK = 64\r\n"]
+)
+def test_imported_files_are_read_in_their_encoding(tmp_path: Path, data: bytes):
+    (tmp_path / "sizes.py").write_bytes(data)
+    module = StaticModule(str(tmp_path / "k.py"), "from sizes import BLOCK\n")
+    assert module.scope.names["BLOCK"] == 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
@@ -105,6 +106,50 @@ def test_what_is_too_much_is_a_hint_that_says_so(statements: str, said: str):
 def test_helpers_that_never_end_are_left(before: str, use: str, said: str):
     (problem,) = problems(kernel(use, before))
     assert problem.rule == "step-limit" and said in problem.message
+
+
+@pytest.mark.parametrize(
+    "call", ["math.factorial(10 ** 6)", "math.comb(10 ** 6, 5 * 10 ** 5)", "math.perm(10 ** 5)"]
+)
+def test_numbers_that_take_too_long_are_left(call: str):
+    assert problems(kernel(f"A[0] = {call}", "import math\n")) == []
+
+
+@pytest.mark.parametrize("use", ["A[10 ** 40] = 1", "A[0] = 7 ** 9000", "A[0] = A[-(10 ** 30)]"])
+def test_numbers_beyond_all_machines_are_no_failure(use: str):
+    problems(kernel(use))
+
+
+def test_a_kernel_nested_beyond_reason_is_a_hint():
+    text = kernel(
+        "if bx == 0:\n    A[0] = 1" + "".join(f"\nelif bx == {i}:\n    A[1] = 1" for i in range(1, 990))
+    )
+    (problem,) = problems(text)
+    assert problem.rule == "step-limit" and "nested too deeply" in problem.message
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="this Python reads them all but the last")
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("type X = int", "3.12"),
+        ("def f[X](x: X) -> X: return x", "3.12"),
+        ("class C[X]: pass", "3.12"),
+        ("x = f'{'a'}'", "3.12"),
+        ("def f[X = int](x): pass", "3.13"),
+        ("x = t'{1}'", "3.14"),
+        ("try: pass\nexcept A, B: pass", "3.14"),
+    ],
+)
+def test_what_a_newer_python_may_read_is_no_error(line: str, version: str):
+    (problem,) = problems(f"{line}\n{kernel('A[0] = 1')}")
+    assert (problem.rule, problem.severity) == ("syntax-error", Severity.WARNING)
+    assert f"meant for Python {version} or newer" in problem.message
+
+
+def test_a_null_byte_is_shown_where_it_is():
+    (problem,) = problems(kernel("A[0] = 1\0"))
+    assert (problem.span.line, problem.span.column) == (7, 17)
 
 
 def test_a_file_beyond_the_parser_is_a_hint():

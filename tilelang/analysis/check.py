@@ -63,7 +63,7 @@ from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.registry import RULES
 from tilelang.diagnostics.rules.compat import MISSING_ON_TARGET
 from tilelang.diagnostics.rules.internal import INTERNAL_ERROR
-from tilelang.diagnostics.rules.python import UNSUPPORTED_LANGUAGE_NAME
+from tilelang.diagnostics.rules.python import STEP_LIMIT, UNSUPPORTED_LANGUAGE_NAME
 from tilelang.diagnostics.span import Span
 from tilelang.diagnostics.suppress import apply_ignores
 from tilelang.facts.kernel_facts import KernelFacts
@@ -150,6 +150,8 @@ def check_source(
     for kernel in module.kernels:
         try:
             kernels.append(report(module, kernel, target))
+        except RecursionError:
+            failed.append(_too_deep(kernel.name_span))
         except Exception as error:  # noqa: BLE001 - the other kernels of the file still get their answer
             failed.append(_internal_error(kernel.name_span, f"of {kernel.qualified_name}", error))
     unsure = [(k.span.line, k.span.end_line) for k in module.kernels]
@@ -204,10 +206,17 @@ def _guarded(check: Check, subject: Subject) -> list[Problem]:
     found: list[Problem] = []
     try:
         found.extend(check(subject))
+    except RecursionError:
+        found.append(_too_deep(subject.program.name_span))
     except Exception as error:  # noqa: BLE001 - whatever it is, the kernel's author still wants the rest
         name = f"{check.__module__.rpartition('.')[2]}.{check.__name__}"
         found.append(_internal_error(subject.program.name_span, name, error))
     return found
+
+
+def _too_deep(span: Span) -> Problem:
+    """The problem for a kernel that is nested deeper than it can be looked through."""
+    return STEP_LIMIT.at(span, what="the kernel is nested too deeply")
 
 
 def _internal_error(span: Span, check: str, error: Exception) -> Problem:

@@ -24,6 +24,7 @@ from tvm import ir  # isort: skip
 
 _MOST_POINTS = 1 << 20
 _NONE: Mapping[ir.Var, ir.Expr] = MappingProxyType({})
+_LARGEST = 1 << 60  # that is computed with
 _SAMPLE = 3  # of a long axis: its first and last values, which is where indices leave and meet
 
 
@@ -53,6 +54,8 @@ class Iterations:
     def values(self, value: Value) -> np.ndarray:
         """`value` at every point. Raises NotEvaluable where it reads memory or an unknown symbol."""
         number = as_int(value)
+        if number is not None and abs(number) > _LARGEST:
+            raise NotEvaluable
         found = number if number is not None else evaluate(value, self.env)
         return np.broadcast_to(np.asarray(found), self.shape)
 

@@ -1,27 +1,24 @@
 """Notebooks (`.ipynb`) for `tilelang check`: the code cells read as one text, problems told by cell and line.
 
-A cell sees what those above it define, so they are checked together. Lines with magics (`%timeit`, `!pip`)
-are comments there, and so are cells that are no Python on their own; no line changes its number. The path of
-a place in a notebook is the file's with the number of the cell behind it, from 1 over all: `a.ipynb#3`.
+A cell sees what those above it define, so they are checked together; magics (`%timeit`, `!pip`) are taken
+out, and cells that are no Python on their own are comments. No line changes its number. The path of a place
+in a notebook is the file's with the number of the cell behind it, from 1 over all: `a.ipynb#3`.
 """
 
 from __future__ import annotations
 
-import ast
 import json
-import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.span import Span
 from tilelang.diagnostics.syntax import syntax_error_problem
+from tilelang.facts.notebook_cells import readable_cell
 
 SUFFIX = ".ipynb"
-_CELL_MAGIC = re.compile(r"\s*%%")
-_MAGIC = re.compile(r"\s*[%!?]|.*\?\s*$")
 
 
 @dataclass(frozen=True)
@@ -77,6 +74,8 @@ def read_notebook(path: str, text: str) -> Notebook:
     cells = content.get("cells") if isinstance(content, dict) else None
     if not isinstance(cells, list):
         raise ValueError("it has no list of cells")
+    if not _is_python(content):
+        cells = []
     found: list[Cell] = []
     lines: list[str] = []
     problems: list[Problem] = []
@@ -84,8 +83,8 @@ def read_notebook(path: str, text: str) -> Notebook:
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
             continue
         source = cell.get("source", "")
-        code = "".join(source) if isinstance(source, list) else str(source)
-        readable, error = _readable(code)
+        code = "".join(map(str, source)) if isinstance(source, list) else str(source)
+        readable, error = readable_cell(code.split("\n"))
         made = Cell(number, code, len(lines) + 1)
         lines += readable.split("\n")
         found.append(made)
@@ -95,32 +94,12 @@ def read_notebook(path: str, text: str) -> Notebook:
     return Notebook(path, tuple(found), "\n".join(lines), tuple(problems))
 
 
-def _readable(code: str) -> tuple[str, SyntaxError | None]:
-    """The cell with magics as comments; all of it as comments, and why, if it is no Python even so."""
-    lines = code.split("\n")
-    if _CELL_MAGIC.match(code):
-        return _commented(lines), None
-    if _syntax_error(code) is None:
-        return code, None  # a line such as `% 3)` ends an expression here
-    text = "\n".join(f"# {line}" if _MAGIC.match(line) else line for line in lines)
-    error = _syntax_error(text)
-    return (text, None) if error is None else (_commented(lines), error)
-
-
-def _commented(lines: Sequence[str]) -> str:
-    return "\n".join(f"# {line}" for line in lines)
-
-
-def _syntax_error(text: str) -> SyntaxError | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
-            ast.parse(text)
-    except SyntaxError as error:
-        return error
-    except (ValueError, RecursionError, MemoryError) as error:
-        return SyntaxError(f"the cell cannot be parsed: {error}", (None, 1, 1, None))
-    return None
+def _is_python(content: dict[str, Any]) -> bool:
+    """Whether the cells are Python, which they are unless the notebook names another language."""
+    metadata = content.get("metadata")
+    kernel = metadata.get("kernelspec") if isinstance(metadata, dict) else None
+    language = kernel.get("language") if isinstance(kernel, dict) else None
+    return not isinstance(language, str) or language.lower() in ("python", "ipython", "python3")
 
 
 def cell_text(path: str, number: int) -> list[str] | None:

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
+import stat
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -47,7 +49,8 @@ def _below(folder: Path) -> Iterator[Path]:
             and not f.startswith(".")
             and not os.path.exists(os.path.join(parent, f, "pyvenv.cfg"))
         )
-        yield from (Path(parent, f) for f in sorted(files) if f.endswith((".py", ".ipynb")))
+        found = (Path(parent, f) for f in sorted(files) if f.endswith((".py", ".ipynb")))
+        yield from (f for f in found if f.is_file())  # no pipe, no link to a device or to nothing
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,10 @@ def normalised(text: str) -> str:
 def read_file(path: Path) -> Source:
     """A file as it is, but for its byte order mark. Raises UnreadableError."""
     try:
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # reading a pipe or a device may never end
+            what = f"{path} is no regular file; give its text through standard input: `tilelang check -`"
+            raise _unreadable(path, 1, 1, what)
         data = path.read_bytes()
     except OSError as error:
         raise _unreadable(path, 1, 1, f"{path} cannot be read: {error.strerror or error}") from None
@@ -91,11 +98,15 @@ def decoded(path: Path, data: bytes) -> Source:
         raise _unreadable(path, *_undecodable(data), _encoding_message(path, data, str(error))) from None
     try:
         return Source(data.decode(encoding), encoding)
+    except LookupError as error:
+        raise _unreadable(path, 1, 1, _encoding_message(path, data, str(error))) from None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
         said = f"byte 0x{data[error.start]:02x} in line {line} is not {encoding} text"
         raise _unreadable(path, line, column, _encoding_message(path, data, said)) from None
+    except UnicodeError as error:  # codecs that report no place
+        raise _unreadable(path, 1, 1, _encoding_message(path, data, str(error))) from None
 
 
 def _undecodable(data: bytes) -> tuple[int, int]:
@@ -112,6 +123,8 @@ def _undecodable(data: bytes) -> tuple[int, int]:
 def _encoding_message(path: Path, data: bytes, said: str) -> str:
     if b"\0" in data[:1024]:
         return f"{path} is no Python source text: it holds null bytes"
+    if data.startswith(codecs.BOM_UTF8) and _undecodable(data) == (1, 1):
+        return f"{path} begins with the byte order mark of UTF-8 and declares another encoding; remove one"
     return (
         f"{path} cannot be decoded: {said}. Save it as UTF-8, or declare its encoding in the first line, "
         "as in `# -*- coding: latin-1 -*-`"

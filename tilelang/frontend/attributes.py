@@ -26,6 +26,8 @@ from tilelang.frontend.model import (
     BoundMethod,
     BufferData,
     ClassValue,
+    EnumInt,
+    EnumText,
     Function,
     Instance,
     JitFunction,
@@ -121,6 +123,8 @@ def attribute(run: Run, node: ast.Attribute) -> Any:
         return _bound(owner, _class_attribute(owner, name))
     if isinstance(owner, Instance):
         return _instance_attribute(run, node, owner)
+    if isinstance(owner, EnumInt | EnumText):
+        return _member_attribute(owner, name)
     if isinstance(owner, ParentsOf):
         return _parent_attribute(run, node, owner)
     if isinstance(owner, JitFunction) and name in ("compile", "get_tir", "get_kernel_source"):
@@ -281,6 +285,19 @@ def _instance_attribute(run: Run, node: ast.Attribute, owner: Instance) -> Any:
         at = run.span(node)
         return call_function(run, value, [Argument(owner, at)], {}, node, at)
     return _bound(owner, value)
+
+
+def _member_attribute(owner: EnumInt | EnumText, name: str) -> Any:
+    """An attribute of an enumeration's member that is a number or a text."""
+    if name == "name":
+        return owner.name
+    plain = int(owner) if isinstance(owner, int) else str(owner)
+    if name == "value":
+        return plain
+    value = _class_attribute(owner.cls, name)
+    if isinstance(value, Unknown):
+        return _plain_attribute(plain, name)
+    return Unknown(f"`{name}` of a member of {owner.cls.name} is not known to the compiler")
 
 
 def _parent_attribute(run: Run, node: ast.Attribute, owner: ParentsOf) -> Any:

@@ -199,6 +199,10 @@ def _len(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) ->
     if isinstance(value, SymbolicRange):
         lost = any_not_given(run, value.bounds)
         return builtin_needs_value(run, node, "len", args[0].span) if lost is None else lost
+    if isinstance(value, ClassValue) and value.is_enum:
+        return len(value.members())
+    if isinstance(value, Instance) and (parts := value.items()) is not None:
+        return len(parts)
     if isinstance(value, ClassValue | Instance):
         return Unknown("the length of this object is not known")
     return run.guarded_native(node, len, [value], {}) if args else Unknown("len of nothing")

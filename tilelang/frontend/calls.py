@@ -59,6 +59,7 @@ from tilelang.language.names import declared_name
 _MAX_LENGTH = 1_000_000
 _MAX_DIGITS = 4  # of a format: more could ask for a text that fills the memory
 _LIBRARIES = ("numpy", "torch")
+_SEARCHING = ("get", "pop", "setdefault", "index", "count", "remove", "discard")
 Arguments = tuple[list[Argument], dict[str, Argument]]
 
 
@@ -185,7 +186,9 @@ def _note_host_call(
     """Keep a call of a kernel, its objects as they are now: what follows may change them."""
     named = {k: replace(a, value=_as_it_is(a.value)) for k, a in kwargs.items()}
     run.host_calls.append(
-        HostCall(function, value, [replace(a, value=_as_it_is(a.value)) for a in args], named)
+        HostCall(
+            function, value, [replace(a, value=_as_it_is(a.value)) for a in args], named, run.names_now()
+        )
     )
 
 
@@ -288,6 +291,9 @@ def _plain_method(
         if id(owner) in run.tainted:
             return Unknown("the container is changed on a path that may not be taken")
     named = {k: plain(a) for k, a in kwargs.items()}
+    if method.name in _SEARCHING and any(isinstance(v, Instance) for v in values):
+        taint_all(run, owner) if method.name in MUTATING else None
+        return Unknown("whether the container holds an equal object is not known to the compiler")
     if method.name not in ("append", "insert", "extend", "update", "get", "setdefault"):
         unknown = any_unknown([*values, named])
         if unknown is not None:

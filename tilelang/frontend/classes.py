@@ -10,7 +10,17 @@ from tilelang.frontend.arguments import Argument, bind_arguments
 from tilelang.frontend.decorators import PlainDecorator
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.kernel_objects import is_own_class, own_class
-from tilelang.frontend.model import NO_VALUE, ClassValue, Flow, Function, Instance, JitFunction
+from tilelang.frontend.model import (
+    NO_VALUE,
+    Auto,
+    ClassValue,
+    EnumInt,
+    EnumText,
+    Flow,
+    Function,
+    Instance,
+    JitFunction,
+)
 from tilelang.frontend.names import bind_name
 from tilelang.frontend.run import Run
 from tilelang.frontend.scope import Scope
@@ -56,11 +66,67 @@ def class_definition(run: Run, node: ast.ClassDef) -> Flow | None:
 
 
 def _make_members(cls: ClassValue) -> None:
-    for number, (name, value) in enumerate(list(cls.names.items()), 1):
-        if name.startswith("_") or isinstance(value, Function | ClassValue):
+    """Values of the class body become members; those that are numbers or texts by their class stay such."""
+    kind = _kind_of_members(cls)
+    numbers = [1]  # what `auto()` counts on from
+    made: dict[Any, Any] = {}
+    for name, value in list(cls.names.items()):
+        if name.startswith("_") or isinstance(value, Function | ClassValue | JitFunction):
             continue
-        known = number if isinstance(value, Unknown) else value
-        cls.names[name] = Instance(cls, {"name": name, "value": known})
+        if isinstance(value, Auto):
+            value = _automatic(cls, name, numbers[0], kind)
+        if isinstance(value, int) and not isinstance(value, bool):
+            numbers[0] = _next_automatic(cls, value)
+        plain = isinstance(value, int | float | str)
+        member = made.get(value) if plain else None
+        if member is None:
+            member = _new_member(cls, name, value, kind)
+            if plain:
+                made[value] = member  # a second name of the same value is the same member
+        cls.names[name] = member
+
+
+def _new_member(cls: ClassValue, name: str, value: Any, kind: type | None) -> Any:
+    if isinstance(value, Unknown):
+        return Unknown(f"the value of `{cls.name}.{name}` is not known")
+    if kind is int:
+        known = isinstance(value, int)
+        return EnumInt(cls, name, value) if known else Unknown(f"`{cls.name}.{name}` is no plain number")
+    if kind is str:
+        known = isinstance(value, str)
+        return EnumText(cls, name, value) if known else Unknown(f"`{cls.name}.{name}` is no plain text")
+    return Instance(cls, {"name": name, "value": value})
+
+
+def _kind_of_members(cls: ClassValue) -> type | None:
+    """int or str where members are numbers or texts."""
+    if cls.name in ("IntEnum", "IntFlag") and not cls.bases:
+        return int
+    if cls.name == "StrEnum" and not cls.bases:
+        return str
+    for base in cls.bases:
+        kind = (
+            base if base in (int, str) else _kind_of_members(base) if isinstance(base, ClassValue) else None
+        )
+        if kind is not None:
+            return kind
+    return None
+
+
+def _is_flag(cls: ClassValue) -> bool:
+    return cls.name in ("Flag", "IntFlag") or any(
+        isinstance(b, ClassValue) and _is_flag(b) for b in cls.bases
+    )
+
+
+def _automatic(cls: ClassValue, name: str, number: int, kind: type | None) -> Any:
+    if "_generate_next_value_" in cls.names:
+        return Unknown("the class numbers its members itself")
+    return name.lower() if kind is str else number
+
+
+def _next_automatic(cls: ClassValue, value: int) -> int:
+    return 1 << value.bit_length() if _is_flag(cls) else value + 1
 
 
 def instantiate(
@@ -83,7 +149,8 @@ def instantiate(
 
 def _member_by_value(cls: ClassValue, args: list[Argument]) -> Any:
     for member in cls.names.values():
-        if isinstance(member, Instance) and args and member.attributes.get("value") == args[0].value:
+        value = member.attributes.get("value") if isinstance(member, Instance) else member
+        if isinstance(member, Instance | EnumInt | EnumText) and args and value == args[0].value:
             return member
     return Unknown(f"the member of {cls.name} is not known")
 

@@ -17,6 +17,7 @@ from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.loops import python_items, truth
 from tilelang.frontend.model import ClassValue, Function, Instance, Late, ModuleValue
 from tilelang.frontend.names import bind_name
+from tilelang.frontend.object_equality import all_plain, compare_objects
 from tilelang.frontend.operators import (
     SYMBOLS,
     as_bool,
@@ -28,7 +29,7 @@ from tilelang.frontend.operators import (
     negate,
     unary,
 )
-from tilelang.frontend.run import Run
+from tilelang.frontend.run import Run, TooManyItems
 from tilelang.frontend.scalars import any_traced, any_unknown, is_traced, kept, scalar
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.targets import assign
@@ -44,6 +45,7 @@ from tilelang.ir.values import Buffer, Region, Unknown
 # Numbers and texts larger than this are no part of a kernel; computing them would stop the editor.
 _MAX_BITS = 4096
 _MAX_TEXT = 1_000_000
+_MAX_YIELDED = 1000  # elements of a generator
 _SIZED = (str, list, tuple, bytes)
 _WIDE = re.compile(r"\d{5}")
 
@@ -93,7 +95,7 @@ def apply_binary(
     except RecursionError:
         raise
     except Exception as error:  # noqa: BLE001 (untraced operands are the user's objects)
-        if run.environment.static and not _plain(left, right):
+        if run.environment.static and not all_plain(left, right):
             return Unknown(f"`{SYMBOLS[kind]}` on these objects is not known to the compiler")
         return _operator_error(run, node, kind, left, right, error)
 
@@ -106,7 +108,7 @@ def _percent_text(run: Run, node: ast.AST, template: str, value: Any, written: a
     if any_not_given(run, value) is not None:
         return Unknown("the text depends on a size that is not known here")
     known = [v for v in values if not is_traced(v)]
-    if run.environment.static and (_WIDE.search(template) or not _plain(*known)):
+    if run.environment.static and (_WIDE.search(template) or not all_plain(*known)):
         return Unknown("the text is not known to the compiler")
     texts = tuple(run.text_of(run.span(n)) if is_traced(v) else v for n, v in zip(nodes, values, strict=True))
     try:
@@ -127,10 +129,6 @@ def _operator_error(
     if isinstance(left, ir.Expr) or isinstance(right, ir.Expr):
         return run.report(UNSUPPORTED_PYTHON, run.span(node), what=f"`{SYMBOLS[kind]}`: {error}")
     return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
-
-
-def _plain(*values: Any) -> bool:
-    return all(isinstance(v, ir.Expr | bool | int | float | str | list | tuple | type(None)) for v in values)
 
 
 def _too_large(kind: type[ast.operator], a: Any, b: Any) -> bool:
@@ -168,7 +166,7 @@ def apply_unary(run: Run, node: ast.AST, kind: type[ast.unaryop], value: Any, va
     except RecursionError:
         raise
     except Exception as error:  # noqa: BLE001 (an untraced operand is the user's object)
-        if run.environment.static and not _plain(value):
+        if run.environment.static and not all_plain(value):
             return Unknown("this operator on this object is not known to the compiler")
         return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
 
@@ -279,7 +277,7 @@ def compare_values(
     except Exception as error:  # noqa: BLE001 (untraced operands are the user's objects)
         if run.is_unset(left) or run.is_unset(right):
             return run.unknown("a parameter without a value")
-        if run.environment.static and not _plain(left, right):
+        if run.environment.static and not all_plain(left, right):
             return Unknown("a comparison of these objects is not known to the compiler")
         return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
 
@@ -293,31 +291,6 @@ def _among(kind: type[ast.cmpop], left: Any, members: Any, lost: Unknown) -> Any
     for member in members:
         found = disjunction(found, compare(ast.Eq, left, member))
     return found if kind is ast.In else negate(found)
-
-
-def compare_objects(kind: type[ast.cmpop], left: Any, right: Any) -> Any:
-    """Comparison where one side is interpreted: equal objects are known, most others are not."""
-    lost = Unknown("a comparison of these objects is not known to the compiler")
-    if kind in (ast.In, ast.NotIn) and isinstance(right, list | tuple | set | dict):
-        answers = [compare_objects(ast.Eq, left, item) for item in right]
-        found: Any = any(a is True for a in answers)
-        if not found and any(isinstance(a, Unknown) for a in answers):
-            return lost
-        return found is (kind is ast.In)
-    if kind not in (ast.Eq, ast.NotEq):
-        return lost
-    same = left is right
-    if not same and isinstance(left, Instance) and isinstance(right, Instance) and left.cls is right.cls:
-        values = [*left.attributes.values(), *right.attributes.values()]
-        known = _plain(*values) and not any_traced(values) and any_unknown(values) is None
-        if not left.cls.is_enum and (left.cls.fields is None or not known):
-            return lost
-        same = not left.cls.is_enum and left.attributes == right.attributes
-    elif not same and (isinstance(left, Instance) or isinstance(right, Instance)):
-        one: Instance = left if isinstance(left, Instance) else right
-        if one.cls.is_tuple or one.cls.is_enum or "__eq__" in one.cls.names:
-            return lost
-    return same is (kind is ast.Eq)
 
 
 # -- displays
@@ -403,7 +376,7 @@ def formatted_value(run: Run, node: ast.FormattedValue) -> Any:
     if isinstance(spec, Unknown) or sum(c.isdigit() for c in str(spec)) > 4:
         return Unknown("the format is not known")
     convert: Callable[[Any], Any] = {114: repr, 115: str, 97: ascii}.get(node.conversion, lambda v: v)
-    if run.environment.static and not _plain(value):
+    if run.environment.static and not all_plain(value):
         return str(value) if isinstance(value, str) else Unknown("how this object prints is not known")
     try:
         return format(convert(value), spec)
@@ -495,6 +468,21 @@ def unsupported(run: Run, node: ast.expr) -> Any:
     """`await`, `yield`."""
     word = type(node).__name__.lower().replace("yieldfrom", "yield from")
     return run.report(UNSUPPORTED_PYTHON, run.span(node), what=f"`{word}` cannot stand in a kernel")
+
+
+def yielded(run: Run, node: ast.Yield | ast.YieldFrom) -> Any:
+    """`yield x` of a generator that running Python would run by itself; see `functions.call_function`."""
+    if run.yielded is None:
+        return unsupported(run, node)
+    value = None if node.value is None else run.eval(node.value)
+    if isinstance(node, ast.Yield):
+        run.yielded.append(kept(run, value, "element"))
+    else:
+        items = python_items(run, value, run.span(node))
+        run.yielded += [items] if isinstance(items, Unknown) else items
+    if len(run.yielded) > _MAX_YIELDED:
+        raise TooManyItems
+    return Unknown("what a generator is sent is not known")
 
 
 def starred(run: Run, node: ast.Starred) -> Any:

@@ -8,6 +8,12 @@ from typing import Any
 
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Argument, Bound, bind_arguments
+from tilelang.frontend.host_functions import (
+    generated,
+    is_generator,
+    outside_kernel,
+    runs_in_python,
+)
 from tilelang.frontend.local_names import assigned_names, declared_outer
 from tilelang.frontend.model import NO_VALUE, Function, Late
 from tilelang.frontend.names import bound_value
@@ -151,6 +157,14 @@ def call_function(
 def _run_body(run: Run, function: Function) -> Any:
     if isinstance(function.node, ast.Lambda):
         return run.eval(function.node.body)
+    if runs_in_python(run, function):
+        with outside_kernel(run):
+            return generated(run, function) if is_generator(function) else _result(run, function)
+    return _result(run, function)
+
+
+def _result(run: Run, function: Function) -> Any:
+    assert isinstance(function.node, ast.FunctionDef)
     flow = run.exec(function.node.body)
     if flow is not None and flow.kind == "raise":
         return Unknown(f"`{function.name}` raises")

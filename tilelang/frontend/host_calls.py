@@ -17,8 +17,7 @@ from tilelang.frontend.functions import call_function, make_function
 from tilelang.frontend.interpreter import new_run
 from tilelang.frontend.model import ClassValue, Function, HostCall, Instance
 from tilelang.frontend.run import Limits, Run, StopInterpreting
-from tilelang.frontend.scope import Scope
-from tilelang.frontend.static_environment import MODULE_LIMITS
+from tilelang.frontend.static_environment import MODULE_LIMITS, is_main_guard
 from tilelang.frontend.static_module import KernelSource, StaticModule
 from tilelang.ir.values import Unknown
 
@@ -30,13 +29,15 @@ _ALL_STEPS = 40_000  # of all host code of one kernel together
 class Reached:
     """A kernel's function as host code makes it, with the names around it and how it is called.
 
-    `args` is None where the function is made and not called. `value` is what its decorators make of it.
+    `args` is None where the function is made and not called. `value` is what its decorators make of it,
+    `names` are those of the module that have another value at its end.
     """
 
     function: Function
     value: Any
     args: list[Argument] | None
     kwargs: dict[str, Argument]
+    names: dict[str, Any]
 
 
 def reached_by_host_code(module: StaticModule, kernel: KernelSource) -> list[Reached]:
@@ -155,13 +156,16 @@ def _interpret_all(
     for statement in statements:
         if steps > _ALL_STEPS:
             break
-        # A scope of its own: what host code binds is nothing that kernels see.
-        run = new_run(module.environment, module.source, Scope(module.scope), _HOST_LIMITS)
+        run = new_run(module.environment, module.source, module.scope, _HOST_LIMITS)
         run.watched = kernel.found.node
-        with suppress(StopInterpreting, RecursionError):
-            _interpret(run, statement)
+        run.host_names = module.scope.names, dict(module.scope.names)
+        # A function may be called by anything, in the end; other statements run where they stand.
+        early = {} if isinstance(statement, ast.FunctionDef) else module.rebindings.at(statement.lineno)
+        with module.names_as(early):
+            with suppress(StopInterpreting, RecursionError):
+                _interpret(run, statement)
+            found += _noticed(run, kernel)
         steps += run.steps
-        found += _noticed(run, kernel)
     return found
 
 
@@ -174,21 +178,17 @@ def _interpret(run: Run, statement: ast.stmt) -> None:
         run.exec([statement])
 
 
-def is_main_guard(test: ast.expr) -> bool:
-    """`if __name__ == ...`"""
-    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
-
-
 def _noticed(run: Run, kernel: KernelSource) -> list[Reached]:
     values = {id(function): value for function, value in run.reached}
     calls = [c for c in run.host_calls if c.function.node is kernel.found.node]
     found = [_called(c, values) for c in calls]
     if kernel.found.outer:
         called = {id(c.function) for c in calls}
-        found += [Reached(f, v, None, {}) for f, v in run.reached if id(f) not in called]
+        now = run.names_now()
+        found += [Reached(f, v, None, {}, now) for f, v in run.reached if id(f) not in called]
     return found
 
 
 def _called(call: HostCall, values: Mapping[int, Any]) -> Reached:
     value = values.get(id(call.function), call.value)
-    return Reached(call.function, value, call.args, call.kwargs)
+    return Reached(call.function, value, call.args, call.kwargs, call.names)

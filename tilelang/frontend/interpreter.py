@@ -46,8 +46,8 @@ EXPRESSIONS: dict[type[ast.expr], Evaluate] = {
     ast.Subscript: subscript,
     ast.Tuple: e.tuple_display,
     ast.UnaryOp: e.unary_expression,
-    ast.Yield: e.unsupported,
-    ast.YieldFrom: e.unsupported,
+    ast.Yield: e.yielded,
+    ast.YieldFrom: e.yielded,
 }
 STATEMENTS: dict[type[ast.stmt], Execute] = {
     ast.AnnAssign: s.annotated_assignment,

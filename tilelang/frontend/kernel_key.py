@@ -8,6 +8,7 @@ kernel as well, because problems may point into them.
 from __future__ import annotations
 
 import ast
+import bisect
 import hashlib
 import textwrap
 import warnings
@@ -21,39 +22,67 @@ _VERSION = "1"
 
 
 class CaptureIndex:
-    """The top-level statements of a module by the names they bind or change."""
+    """The top-level statements of a module by the names they bind or change. `kernels`: where its kernels
+    stand.
+    """
 
-    def __init__(self, source: Source, tree: ast.Module) -> None:
+    def __init__(self, source: Source, tree: ast.Module, kernels: Iterable[ast.stmt]) -> None:
         self._source = source
+        lines = sorted(k.lineno for k in kernels)
+        self._kernels = {
+            id(s)
+            for s in tree.body
+            if (k := bisect.bisect_left(lines, s.lineno)) < len(lines) and lines[k] <= (s.end_lineno or 0)
+        }
         self._by_name: dict[str, list[ast.stmt]] = {}
         self._uses: dict[int, frozenset[str]] = {}
         self._stars: list[ast.stmt] = []
         for statement in tree.body:
             if isinstance(statement, ast.ImportFrom) and any(a.name == "*" for a in statement.names):
                 self._stars.append(statement)
-            for name in _touched(source, statement):
+            for name in touched_names(source, statement):
                 self._by_name.setdefault(name, []).append(statement)
 
-    def key(self, node: ast.stmt, first_line: int, extra: Iterable[str]) -> str:
-        """The key of the kernel at `node`, whose text begins at `first_line`."""
+    def key(self, node: ast.stmt, first_line: int, extra: Iterable[str], host: Iterable[ast.stmt]) -> str:
+        """The key of the kernel at `node`, whose text begins at `first_line`.
+
+        host: statements that call the kernel; what they take from the module decides on specialisations.
+        """
         digest = hashlib.sha256(_VERSION.encode())
         lines = self._source.lines[first_line - 1 : node.end_lineno]
         for line in lines:
             digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
-        for statement in self._captured(node):
+        captured = self._captured(node, [node])
+        for statement in captured:
             digest.update(b"\0")
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 digest.update(str(statement.lineno - first_line).encode())
-            text = "\n".join(self._source.lines[statement.lineno - 1 : statement.end_lineno])
-            digest.update(text.encode("utf-8", "surrogatepass"))
+            digest.update(self._text(statement))
+        calling = list(host)
+        if calling:
+            # In the order of the text, since a name may be bound again between two calls.
+            together = {id(s): s for s in (*captured, *calling, *self._captured(node, calling))}
+            for statement in sorted(together.values(), key=lambda s: s.lineno):
+                digest.update(b"\0\0\0" + self._text(statement))
         for part in extra:
             digest.update(b"\0\0" + part.encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
-    def _captured(self, node: ast.stmt) -> list[ast.stmt]:
-        """Statements that bind what the kernel uses, and what those use, in the order of the text."""
+    def captured_names(self, node: ast.stmt) -> frozenset[str]:
+        """Every name that the kernel at `node` uses, or what it takes from the module."""
+        users = [node, *self._captured(node, [node])]
+        return frozenset(name for user in users for name in self._names_in(user))
+
+    def _text(self, statement: ast.stmt) -> bytes:
+        lines = self._source.lines[statement.lineno - 1 : statement.end_lineno]
+        return "\n".join(lines).encode("utf-8", "surrogatepass")
+
+    def _captured(self, node: ast.stmt, users: Iterable[ast.stmt]) -> list[ast.stmt]:
+        """Statements that bind what the `users` use, and what those use, in the order of the text; but for
+        the kernel itself, at `node`.
+        """
         found: dict[int, ast.stmt] = {id(s): s for s in self._stars}
-        pending = set(self._names_in(node))
+        pending = {name for user in users for name in self._names_in(user)}
         seen: set[str] = set()
         while pending:
             name = pending.pop()
@@ -61,6 +90,8 @@ class CaptureIndex:
                 continue
             seen.add(name)
             for statement in self._by_name.get(name, ()):
+                if id(statement) in self._kernels and node not in users:
+                    continue  # another kernel: what it does says nothing about this one's calls
                 if id(statement) not in found and statement is not node and not _contains(statement, node):
                     found[id(statement)] = statement
                     pending |= self._names_in(statement) - seen
@@ -106,8 +137,8 @@ def _contains(outer: ast.stmt, inner: ast.stmt) -> bool:
     return outer.lineno <= inner.lineno and (outer.end_lineno or 0) >= (inner.end_lineno or 0)
 
 
-def _touched(source: Source, statement: ast.stmt) -> set[str]:
-    """Names a statement binds, or whose value it changes (`configs.append(x)`, `table["a"] = 1`)."""
+def touched_names(source: Source, statement: ast.stmt) -> set[str]:
+    """Names that a statement binds, or whose value it changes (`configs.append(x)`, `table["a"] = 1`)."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return {statement.name}
     names = set(assigned_names(source, [statement]))

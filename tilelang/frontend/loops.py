@@ -347,7 +347,7 @@ def python_items(run: Run, value: Any, span: Span) -> list[Any] | Unknown:
         what = "the range is known only when the kernel runs, so only a `for` statement can run over it"
         return run.report(UNSUPPORTED_PYTHON, span, what=what)
     if isinstance(value, ClassValue) and value.is_enum:
-        return [v for k, v in value.names.items() if not k.startswith("_")]
+        return value.members()
     if isinstance(value, Instance) and (parts := value.items()) is not None:
         return list(parts)
     items = []

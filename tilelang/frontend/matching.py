@@ -9,10 +9,10 @@ from typing import Any
 from tilelang.diagnostics.rules.python import UNSUPPORTED_PYTHON
 from tilelang.frontend.branches import undecided
 from tilelang.frontend.constants import any_not_given
-from tilelang.frontend.expressions import compare_objects
 from tilelang.frontend.loops import truth
 from tilelang.frontend.model import ClassValue, Flow, Function, Instance
 from tilelang.frontend.names import bind_name
+from tilelang.frontend.object_equality import compare_objects
 from tilelang.frontend.operators import compare
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_traced, any_unknown

@@ -80,12 +80,17 @@ class KernelMethod:
 
 @dataclass(frozen=True, eq=False)
 class HostCall:
-    """A call of a kernel's function by host code. `value` is what its decorators made of it."""
+    """A call of a kernel's function by host code.
+
+    `value` is what its decorators made of it, `names` are those of the module that have another value at its
+    end.
+    """
 
     function: Function
     value: Any
     args: list[Any]
     kwargs: dict[str, Any]
+    names: dict[str, Any]
 
 
 @dataclass(eq=False)
@@ -206,6 +211,15 @@ class ClassValue:
                     continue
         raise KeyError(name)
 
+    def members(self) -> list[Any]:
+        """Of an enumeration, in order, each once."""
+        found: list[Any] = []
+        for name, value in self.names.items():
+            known = isinstance(value, Instance | EnumInt | EnumText | Unknown)
+            if known and not name.startswith("_") and not any(value is m for m in found):
+                found.append(value)
+        return found
+
     @property
     def is_tuple(self) -> bool:
         """Whether its objects are named tuples, which Python unpacks and indexes."""
@@ -233,6 +247,35 @@ class Instance:
 
     def __repr__(self) -> str:
         return f"<{self.cls.name} object>"
+
+
+@dataclass(frozen=True)
+class Auto:
+    """`enum.auto()` in the body of an enumeration."""
+
+
+class EnumInt(int):
+    """A member of an `IntEnum` or `IntFlag`: a number that has a name."""
+
+    cls: ClassValue
+    name: str
+
+    def __new__(cls, owner: ClassValue, name: str, value: int) -> EnumInt:
+        made = super().__new__(cls, value)
+        made.cls, made.name = owner, name
+        return made
+
+
+class EnumText(str):
+    """A member of an enumeration of texts (`class Mode(str, Enum)`, `StrEnum`): a text that has a name."""
+
+    cls: ClassValue
+    name: str
+
+    def __new__(cls, owner: ClassValue, name: str, value: str) -> EnumText:
+        made = super().__new__(cls, value)
+        made.cls, made.name = owner, name
+        return made
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,6 +44,11 @@ class FieldFunction:
     """`dataclasses.field`."""
 
 
+@dataclass(frozen=True)
+class AutoFunction:
+    """`enum.auto`."""
+
+
 JIT = Decorator("jit")
 AUTOTUNE = Decorator("autotune")
 COMPILE = Decorator("compile")
@@ -99,6 +104,8 @@ def _functools() -> ModuleValue:
 def _enum() -> ModuleValue:
     kinds = ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")
     names: dict[str, Any] = {k: ClassValue(k, {}, (), is_enum=True) for k in kinds}
+    names |= {n: PlainDecorator(n) for n in ("unique", "verify", "member", "nonmember")}
+    names["auto"] = AutoFunction()
     return ModuleValue("enum", names, open=True)
 
 

@@ -100,17 +100,18 @@ def holds_kernel_code(function: types.FunctionType) -> bool:
         seen.add(id(current))
         names = _names_in(current.__code__)
         for value in _values_of(current, names):
-            if isinstance(value, Macro) or _needs_kernel(value):
+            if isinstance(value, Macro) or needs_kernel(value):
                 return True
             if isinstance(value, types.ModuleType) and value.__name__ == "tilelang.language":
-                if any(_needs_kernel(getattr(value, name, None)) for name in names):
+                if any(needs_kernel(getattr(value, name, None)) for name in names):
                     return True
             elif isinstance(value, types.FunctionType) and not value.__module__.startswith("tilelang."):
                 pending.append(value)
     return False
 
 
-def _needs_kernel(value: Any) -> bool:
+def needs_kernel(value: Any) -> bool:
+    """Whether a value is a name of the language that has a meaning only in a kernel."""
     if value is None or isinstance(value, DType | str | int | float):
         return False
     name = declared_name(value)

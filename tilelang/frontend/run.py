@@ -30,6 +30,10 @@ class StopInterpreting(Exception):
     """
 
 
+class TooManyItems(Exception):
+    """A generator yields more elements than are looked at."""
+
+
 class Environment(Protocol):
     """What differs between the JIT and the editor: where names come from and what may be called."""
 
@@ -153,6 +157,8 @@ class Run:
         self.tainted: set[int] = set()  # ids of containers changed on a path that may not be taken
         self.kept: list[Any] = []  # keeps tainted containers alive, so that ids stay theirs
         self.host_calls: list[HostCall] = []  # of kernels, and of the watched function
+        # Of the module, where host code runs: its names as they are then, and at its end.
+        self.host_names: tuple[Mapping[str, Any], Mapping[str, Any]] = {}, {}
         # A kernel's definition, noticed with what its decorators make of it whenever it is reached.
         self.watched: ast.FunctionDef | None = None
         self.reached: list[tuple[Function, Any]] = []
@@ -162,6 +168,7 @@ class Run:
         self.printing: ast.Call | None = None  # Python's `print` around the expression, for a fix
         self.quiet_text = False  # texts of assertions: they are made from what is known, on purpose
         self.at_class_level: list[str] | None = None  # names of annotated fields while a class body runs
+        self.yielded: list[Any] | None = None  # by the generator around
         self.maybe_returned: list[Any] = []  # by branches that may not be taken
 
     # -- dispatch
@@ -303,6 +310,11 @@ class Run:
 
     def put_late(self, late: Late, node: Bind) -> None:
         late.block[next(k for k, n in enumerate(late.block) if n is late.slot)] = node
+
+    def names_now(self) -> dict[str, Any]:
+        """Names of the module that have another value at its end."""
+        now, final = self.host_names
+        return {n: v for n, v in now.items() if n not in final or final[n] is not v}
 
     # -- limits
 

@@ -84,12 +84,16 @@ def read_element(run: Run, region: Region) -> Any:
     if bad is not None:
         run.complete = False
         return bad
+    if any(isinstance(i, int) and abs(i) >= 1 << 63 for i in region.starts):
+        return run.unknown("an index that no integer type holds")
     return X.BufferLoad(buffer.var, [as_index(i) for i in region.starts])
 
 
 def as_index(value: Any) -> Any:
-    """A Python integer as an int32 constant; expressions unchanged."""
-    return X.IntImm("int32", int(value)) if isinstance(value, int) else value
+    """A Python integer as a constant, int32 where that holds it; expressions unchanged."""
+    if not isinstance(value, int):
+        return value
+    return X.IntImm("int32" if -(1 << 31) <= value < 1 << 31 else "int64", int(value))
 
 
 def dtype_of_expr(value: ir.Expr) -> str:

@@ -49,12 +49,15 @@ class Specialisation:
     origin: Origin
     tensors: tuple[tuple[str, HostTensor], ...] = ()  # that a call passes, by parameter
     around: tuple[tuple[str, Any], ...] = ()  # parameters of the functions the kernel is defined in
+    # Names of the module that the kernel uses and that have another value at the module's end.
+    names: tuple[tuple[str, Any], ...] = ()
     # The kernel's function as such a call makes it, and what its decorators make of that.
     made: tuple[Function, Any] | None = field(default=None, compare=False, repr=False)
 
     def text(self) -> tuple[tuple[str, str], ...]:
         """Values as written: `block_M=128`."""
-        return tuple((n, _shown(v)) for n, v in (*self.around, *self.values))
+        names = [(n, v) for n, v in self.names if not isinstance(v, Function) and _is_plain(v)]
+        return tuple((n, _shown(v)) for n, v in (*names, *self.around, *self.values))
 
 
 def _shown(value: Any) -> str:
@@ -75,7 +78,7 @@ def known_specialisations(module: StaticModule, kernel: KernelSource) -> list[Sp
         return [Specialisation((), "default")]
     comment = _from_comment(module, kernel)
     if comment is not None:
-        return [comment]
+        return [replace(comment, names=_unsettled(module, kernel))]
     found = _from_calls(module, kernel)
     tuned = _from_autotune(module, options)
     if tuned and found:
@@ -86,12 +89,29 @@ def known_specialisations(module: StaticModule, kernel: KernelSource) -> list[Sp
         ]
         found = merged
     elif tuned:
-        found = tuned
+        found = [replace(t, names=_unsettled(module, kernel)) for t in tuned]
     unique: dict[tuple[tuple[str, str], ...], Specialisation] = {}
-    for item in found:
+    for item in _with_all_names(module, found):
         unique.setdefault(tuple(sorted(item.text())), item)
     kept = list(unique.values())[:_MAX_KNOWN]
-    return kept or [Specialisation((), "default")]
+    return kept or [Specialisation((), "default", names=_unsettled(module, kernel))]
+
+
+def _with_all_names(module: StaticModule, found: list[Specialisation]) -> list[Specialisation]:
+    """Names that one of them sees with another value are told in all."""
+    told = sorted({name for item in found for name, _ in item.names})
+    final = {n: module.scope.names[n] for n in told if n in module.scope.names}
+    return [replace(item, names=tuple({**final, **dict(item.names)}.items())) for item in found]
+
+
+def _unsettled(module: StaticModule, kernel: KernelSource) -> tuple[tuple[str, Any], ...]:
+    """Names that cells of a notebook bind again after the kernel: when it is called is not known. Modules
+    are run to their end before others import them.
+    """
+    if not module.path.endswith(".ipynb"):
+        return ()
+    changed = module.rebindings.changed_after(kernel.span.end_line) & kernel.captures
+    return tuple((n, Unknown(f"`{n}` is bound again by another cell")) for n in sorted(changed))
 
 
 def chosen_specialisation(
@@ -109,7 +129,8 @@ def chosen_specialisation(
     if outer & chosen.keys():
         made = made_by_defaults(module, kernel, around) or made
     values = {**dict(base.values), **{n: v for n, v in chosen.items() if n not in outer}}
-    return Specialisation(tuple(values.items()), "choice", base.tensors, tuple(around.items()), made)
+    known = tuple(values.items())
+    return Specialisation(known, "choice", base.tensors, tuple(around.items()), base.names, made)
 
 
 def with_call_sizes(specialisation: Specialisation, program: TileProgram) -> Specialisation:
@@ -152,6 +173,13 @@ def trace_static(
     to).
     """
     under = specialisation or chosen_specialisation(module, kernel, choice or {})
+    with module.names_as(dict(under.names)):
+        return _traced(module, kernel, under, limits)
+
+
+def _traced(
+    module: StaticModule, kernel: KernelSource, under: Specialisation, limits: Limits | None
+) -> TileProgram:
     if under.made is not None:
         function, options = under.made[0], _options(under.made[1])
     else:
@@ -330,8 +358,11 @@ def _from_calls(module: StaticModule, kernel: KernelSource) -> list[Specialisati
         values, tensors = _call_values(function, reached.args or [], reached.kwargs)
         around = _values_around(module, kernel, function)
         made = (function, reached.value) if kernel.found.outer else None
+        names = tuple((n, v) for n, v in reached.names.items() if n in kernel.captures)
         found.append(
-            Specialisation(tuple(values.items()), "call", tuple(tensors.items()), tuple(around.items()), made)
+            Specialisation(
+                tuple(values.items()), "call", tuple(tensors.items()), tuple(around.items()), names, made
+            )
         )
     return found
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import math
+import tokenize
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,18 @@ from tilelang.frontend.dtypes import dtype_name
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.imports import LANGUAGE_MODULES
 from tilelang.frontend.interpreter import new_run
-from tilelang.frontend.model import NO_VALUE, ClassValue, Function, ModuleValue, TooLong
+from tilelang.frontend.local_names import assigned_names
+from tilelang.frontend.model import NO_VALUE, Auto, ClassValue, Function, ModuleValue, TooLong
 from tilelang.frontend.modelled_modules import (
     PURE_MODULES,
+    AutoFunction,
     FieldFunction,
     HostTensor,
     TensorFactory,
     modelled_modules,
 )
 from tilelang.frontend.operator_functions import OPERATOR_FUNCTIONS
+from tilelang.frontend.rebinding import Rebindings
 from tilelang.frontend.run import Limits, Run, StopInterpreting
 from tilelang.frontend.scalars import any_traced, any_unknown
 from tilelang.frontend.scope import Scope
@@ -37,6 +42,7 @@ from tilelang.ir.values import Unknown
 MODULE_LIMITS = Limits(steps=60_000, depth=30, sequence=10_000)
 _OPENING = ("globals", "exec")
 _MAX_SOURCE = 2_000_000  # bytes of a workspace module
+_GROWING = (math.factorial, math.comb, math.perm)  # whose results have more digits than one waits for
 _PURE = frozenset(id(v) for module in PURE_MODULES for v in vars(module).values() if callable(v))
 
 
@@ -93,6 +99,8 @@ class StaticEnvironment:
             if factory is not None:
                 return Unknown("what the field's factory makes is not known to the compiler")
             return named.get("default", NO_VALUE)
+        if isinstance(function, AutoFunction):
+            return Auto()
         if function is functools.partial:
             unknown = any_unknown(values[:1])
             known = bool(values) and (
@@ -108,7 +116,8 @@ class StaticEnvironment:
                 return unknown
             if any(callable(v) and not isinstance(v, Function) for v in (*values, *named.values())):
                 return Unknown("a function that the compiler does not run")
-            if any_traced([*values, named]) or any(isinstance(v, int) and abs(v) > 10**6 for v in values):
+            largest = 1000 if function in _GROWING else 10**6
+            if any_traced([*values, named]) or any(isinstance(v, int) and abs(v) > largest for v in values):
                 return Unknown("this function is not computed by the compiler")
             return run.guarded_native(node, function, values, named)
         return Unknown(f"`{ast.unparse(node.func)}` is not known to the compiler")
@@ -166,7 +175,7 @@ def _source(file: Path) -> Source | None:
     try:
         status = file.stat()
         return _parsed_file(str(file), status.st_mtime_ns, status.st_size)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    except (OSError, SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
         return None
 
 
@@ -175,7 +184,8 @@ def _parsed_file(path: str, modified: int, size: int) -> Source:
     """Parsed once per state on disk: an editor asks at every keystroke, and other files rarely change."""
     if size > _MAX_SOURCE:
         raise ValueError(f"{path} is too large to be read")
-    source = Source(path, Path(path).read_text(encoding="utf-8"))
+    with tokenize.open(path) as file:  # in the encoding it declares
+        source = Source(path, file.read())
     _ = source.tree
     return source
 
@@ -193,8 +203,17 @@ def _host_tensor(factory: TensorFactory, values: list[Any], named: dict[str, Any
     return HostTensor(tuple(shape) if known else None, dtype)
 
 
-def run_module(environment: StaticEnvironment, source: Source, body: list[ast.stmt], name: str) -> Scope:
-    """Interpret the top level of a module; what cannot be interpreted leaves its names Unknown."""
+def run_module(
+    environment: StaticEnvironment,
+    source: Source,
+    body: list[ast.stmt],
+    name: str,
+    rebindings: Rebindings | None = None,
+) -> Scope:
+    """Interpret the top level of a module; what cannot be interpreted leaves its names Unknown.
+
+    rebindings: notes the values of names that are bound more than once.
+    """
     scope = Scope(environment.builtins, owner=f"module {name}")
     scope.names["__name__"] = name
     scope.names["__file__"] = source.path
@@ -210,9 +229,16 @@ def run_module(environment: StaticEnvironment, source: Source, body: list[ast.st
             for bound in _bound_names(statement):
                 what = f"`{bound}` takes more than {MODULE_LIMITS.steps} steps to compute"
                 scope.names[bound] = TooLong(what)
+        if rebindings is not None:
+            rebindings.note(source, statement, scope.names)
     if run.open_scopes:
         scope.unlisted = frozenset({*scope.unlisted, "*"})
     return scope
+
+
+def is_main_guard(test: ast.expr) -> bool:
+    """`if __name__ == ...`"""
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
 
 
 def _changes_a_container(node: ast.expr) -> bool:
@@ -220,7 +246,7 @@ def _changes_a_container(node: ast.expr) -> bool:
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and isinstance(node.func.value, ast.Name)
-        and node.func.attr in ("append", "extend", "update", "insert", "add", "setdefault")
+        and node.func.attr in ("append", "extend", "update", "insert", "add", "setdefault", "add_argument")
     )
 
 
@@ -229,10 +255,15 @@ def _bound_names(statement: ast.stmt) -> list[str]:
 
 
 def names_made_elsewhere(source: Source) -> frozenset[str]:
-    """Names that functions declare global; `*` where the module writes to its namespace by other means."""
+    """Names that functions declare global or that only a program has; `*` where the module writes to its
+    namespace by other means.
+    """
     found: set[str] = set()
+    for statement in source.tree.body:
+        if isinstance(statement, ast.If) and is_main_guard(statement.test):
+            found.update(assigned_names(source, statement.body))  # there when the file is run as a program
     if "global" not in source.text and "exec(" not in source.text:
-        return frozenset()
+        return frozenset(found)
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Global):
             found.update(node.names)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.python import STEP_LIMIT, SYNTAX_ERROR
@@ -15,6 +17,7 @@ from tilelang.frontend.discovery import Found, find_kernels
 from tilelang.frontend.kernel_key import CaptureIndex, names_used, statement_text
 from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.old_names import old_names
+from tilelang.frontend.rebinding import Rebindings
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.source import Parse, Source
 from tilelang.frontend.static_environment import StaticEnvironment, run_module
@@ -32,6 +35,7 @@ class KernelSource:
     style: Literal["eager", "lazy"]
     span: Span
     name_span: Span
+    captures: frozenset[str]  # names it takes from the module, and those they are made from
     key: str  # hash of the text and of what it takes from the module; the same wherever the kernel stands
     found: Found = field(repr=False)
 
@@ -54,15 +58,20 @@ class StaticModule:
         self.problems: list[Problem] = []
         self.environment = StaticEnvironment(path, search_path)
         self.scope = Scope(self.environment.builtins)
+        self.rebindings = Rebindings()
         self.kernels: list[KernelSource] = []
         self.tree = self._parse()
         if self.tree is None:
             return
         try:
-            self.scope = run_module(self.environment, self.source, self.tree.body, "__tilelang__")
+            self.rebindings = Rebindings.of(self.source, self.tree.body)
+            self.scope = run_module(
+                self.environment, self.source, self.tree.body, "__tilelang__", self.rebindings
+            )
             found = find_kernels(self.tree, self.scope)
         except RecursionError:
-            self._unreadable("the module is nested too deeply to be read")
+            what = "the module is nested too deeply to be read, so none of its kernels is found"
+            self.problems.append(STEP_LIMIT.at(Span(self.path, 1, 1, 1, 2), what=what))
             return
         self.problems += old_names(self.source, self.tree, self.scope)
         self.kernels = self._sources(self.tree, found)
@@ -76,6 +85,17 @@ class StaticModule:
             if kernel.name == name:
                 return kernel
         raise KeyError(name)
+
+    @contextmanager
+    def names_as(self, names: Mapping[str, Any]) -> Iterator[None]:
+        """The module's names with other values, as they were before the rest of its text ran."""
+        saved = dict(self.scope.names)
+        self.scope.names.update(names)
+        try:
+            yield
+        finally:
+            self.scope.names.clear()
+            self.scope.names.update(saved)
 
     def _parse(self) -> ast.Module | None:
         try:
@@ -95,7 +115,7 @@ class StaticModule:
     def _sources(self, tree: ast.Module, found: list[Found]) -> list[KernelSource]:
         if not found:
             return []
-        index = CaptureIndex(self.source, tree)
+        index = CaptureIndex(self.source, tree, [k.node for k in found])
         sources = []
         for kernel in found:
             node = kernel.node
@@ -103,8 +123,9 @@ class StaticModule:
             first = comment_block_start(self.source, span.line)
             extra = [kernel.qualified_name, *(f"{p}\0{t}" for p, t in sorted(self.environment.files.items()))]
             extra += [ast.dump(o.args) for o in kernel.outer]
-            extra += self._call_texts(kernel.qualified_name.partition(".")[0], span)
-            key = index.key(kernel.outer[0] if kernel.outer else node, first, extra)
+            host = self._host_code(kernel.qualified_name.partition(".")[0], span)
+            root = kernel.outer[0] if kernel.outer else node
+            key = index.key(root, first, extra, host)
             sources.append(
                 KernelSource(
                     node.name,
@@ -112,6 +133,7 @@ class StaticModule:
                     kernel.style,
                     span,
                     self.source.name_span(node),
+                    index.captured_names(root) if self.rebindings.versions or host else frozenset(),
                     key,
                     kernel,
                 )
@@ -147,12 +169,6 @@ class StaticModule:
                 elif not isinstance(statement, ast.If | ast.Expr):
                     pending += assigned_names(self.source, [statement])
         return sorted(found.values(), key=lambda s: s.lineno)
-
-    def _call_texts(self, root: str, kernel: Span) -> list[str]:
-        """The text of host code that calls the kernel: it decides which specialisations are known."""
-        return [
-            "\n".join(self.source.lines[s.lineno - 1 : s.end_lineno]) for s in self._host_code(root, kernel)
-        ]
 
 
 def comment_block_start(source: Source, line: int) -> int:

@@ -18,6 +18,7 @@ from tilelang.diagnostics.rules.python import (
 from tilelang.frontend.constants import any_not_given, not_given
 from tilelang.frontend.dtypes import is_float
 from tilelang.frontend.model import ClassValue, Instance, Late
+from tilelang.frontend.object_equality import compare_objects
 from tilelang.frontend.operators import binary, cast, fold
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
@@ -53,6 +54,8 @@ def subscript(run: Run, node: ast.Subscript) -> Any:
         owner = parts
     if isinstance(owner, ClassValue | Instance):
         return enum_member(owner, index)
+    if isinstance(owner, dict) and isinstance(index, Instance):
+        return _entry_of_object(owner, index)
     if type(owner) in (list, tuple, dict, str, range, bytes) or not run.environment.static:
         try:
             value = owner[index]
@@ -73,6 +76,18 @@ def _failed(node: ast.Subscript, error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"`{text}`: the dict has no key {error}"
     return f"`{text}`: {error}"
+
+
+def _entry_of_object(owner: dict[Any, Any], key: Instance) -> Any:
+    """The entry of an interpreted object, whose class may say which objects are equal."""
+    found: Any = Unknown("the dict's entry for this object is not known")
+    for other, value in owner.items():
+        same = compare_objects(ast.Eq, key, other)
+        if isinstance(same, Unknown):
+            return same
+        if same:
+            found = value  # the last one: equal keys are one key, and what was put in later holds
+    return found
 
 
 def enum_member(owner: ClassValue | Instance, index: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.diagnostics.problem import Severity
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.dtypes import is_float
@@ -302,10 +303,16 @@ def _named(run: Run, call: Bound, op: str, count_name: str) -> None:
         run.complete = False
         return
     number, threads = as_int(barrier), as_int(count)
-    if number is not None and not 0 <= number < _NAMED_BARRIERS:
-        what = f"there are {_NAMED_BARRIERS} named barriers, 0 to {_NAMED_BARRIERS - 1}, and no {number}"
-        run.report(BAD_ARGUMENTS, call.span_of("barrier_id"), callee=call.callee, what=what)
+    what = f"there are {_NAMED_BARRIERS} named barriers, 0 to {_NAMED_BARRIERS - 1}, and no {number}"
+    at = call.span_of("barrier_id")
+    if number is not None and number < 0:
+        run.report(BAD_ARGUMENTS, at, callee=call.callee, what=what)
         return
+    if number is not None and number >= _NAMED_BARRIERS:
+        # ptxas reads the lower four bits of a number (tried for sm_90a), and published kernels rely on it.
+        barrier = number % _NAMED_BARRIERS
+        what += f": it is taken as {barrier} and meets whoever waits at that one"
+        run.note(BAD_ARGUMENTS.at(at, severity=Severity.HINT, callee=call.callee, what=what))
     if threads is not None and (threads <= 0 or threads % 32):
         what = f"whole warps meet at a barrier: {count_name} must be a multiple of 32, not {threads}"
         run.report(BAD_ARGUMENTS, call.span_of(count_name), callee=call.callee, what=what)

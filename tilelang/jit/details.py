@@ -45,6 +45,7 @@ _LOG = logging.getLogger(__name__)
 # A size that every usual tile and vector divides. A problem that shows both with sizes that are not known and
 # with this one does not come from the sizes.
 _EVEN_SIZE = 4096
+_MOST_STATEMENTS = 2000  # of a kernel that is lowered for what it tells: more take longer than one waits
 _EVEN_TILE = 128  # of tiles: a block holds several dimensions of that size, and lowers them quickly
 
 
@@ -172,6 +173,8 @@ def _lower_program(program: TileProgram, target: Target, text: str) -> LoweredKe
     Raises _LoweringFailed.
     """
     if not program.complete:
+        return None
+    if sum(1 for _ in walk(program.body)) > _MOST_STATEMENTS:
         return None
     _, problems = check_program(program, target, text)
     if any(p.severity is Severity.ERROR for p in problems):

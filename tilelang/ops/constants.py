@@ -65,4 +65,7 @@ def _number(value: Any) -> int | float | None:
 
 
 def _text(number: float) -> str:
-    return f"{number:g}" if isinstance(number, float) else str(number)
+    if isinstance(number, float):
+        return f"{number:g}"
+    # Python refuses to write integers of more than 4300 digits.
+    return str(number) if abs(number) < 1 << 256 else f"an integer of {number.bit_length()} bits"

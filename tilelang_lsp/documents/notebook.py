@@ -1,24 +1,18 @@
 """An open notebook: its code cells, read as one Python text, since a cell sees what those above it define.
 
-Lines with magics (`%timeit`, `!pip`) are comments there, and so are cells that do not parse: their syntax
-errors are theirs, the kernels of the other cells are analysed all the same. No line changes its number.
+Magics (`%timeit`, `!pip`) are taken out, cells that do not parse are comments there: their syntax errors are
+theirs, the kernels of the other cells are analysed all the same. No line changes its number.
 """
 
 from __future__ import annotations
 
-import ast
-import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.syntax import syntax_error_problem
+from tilelang.facts.notebook_cells import readable_cell
 from tilelang_lsp.documents.document import Document
-from tilelang_lsp.documents.line_index import LineIndex
-
-_CELL_MAGIC = re.compile(r"\s*%%")
-_MAGIC = re.compile(r"\s*[%!?]|.*\?\s*$")
 
 
 @dataclass(frozen=True)
@@ -48,12 +42,13 @@ class Notebook:
             document = self.cells.get(uri)
             if document is None:
                 continue
-            text, error = _readable(document.index)
+            given = [document.index.line(n) for n in range(document.index.n_lines)]
+            text, error = readable_cell(given)
             first = len(lines)
             lines += text.split("\n")
             places.append(CellPlace(uri, first, len(lines)))
             if error is not None:
-                problems.append(syntax_error_problem(self.path, *error).shifted(first))
+                problems.append(syntax_error_problem(self.path, "\n".join(given), error).shifted(first))
         return NotebookText("\n".join(lines), tuple(places), tuple(problems))
 
 
@@ -71,33 +66,3 @@ class NotebookText:
     def cell_at(self, line: int) -> CellPlace | None:
         """The cell of a line, from 0."""
         return next((p for p in self.places if p.first_line <= line < p.end_line), None)
-
-
-def _readable(index: LineIndex) -> tuple[str, tuple[str, SyntaxError] | None]:
-    """A cell as Python with as many lines; the text and the error of one that does not parse."""
-    lines = [index.line(n) for n in range(index.n_lines)]
-    if _parse_error("\n".join(lines)) is None:
-        return "\n".join(lines), None
-    if _CELL_MAGIC.match(lines[0]):
-        return _commented(lines), None
-    without = "\n".join("#" if _MAGIC.match(line) else line for line in lines)
-    error = _parse_error(without)
-    if error is None:
-        return without, None
-    return _commented(lines), (without, error)
-
-
-def _commented(lines: Sequence[str]) -> str:
-    return "\n".join("#" for _ in lines)
-
-
-def _parse_error(text: str) -> SyntaxError | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
-    except SyntaxError as error:
-        return error
-    except (ValueError, RecursionError, MemoryError) as error:
-        return SyntaxError(str(error) or "the code is nested too deeply")
-    return None

@@ -1,0 +1,53 @@
+"""What IPython adds to Python, taken out of cells without moving a line."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tilelang.facts.notebook_cells import readable_cell
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%load_ext autoreload\n%autoreload 2\nx = 1",
+        "!pip install tilelang \\\n    torch\nx = 1",
+        "files = !ls\nx = 1",
+        "res = %timeit -o f(3)\nx = 1",
+        "a, b = !echo 1\nx = 1",
+        "?f\nf?\nf.g??\nx = 1",
+        "if True:\n    %time f()\nx = 1",
+        "def f():\n    !ls\n    return 1\nx = 1",
+        "x = (7\n  % 3)\n!ls",
+        "x = 1 \\\n  % 3\n!ls",
+        "x = '''\n!ls\n%pwd\n'''\n!ls",
+        "x = [\n  'it is', # (\n  3]\n%pwd",
+        "%%time\nx = 1",
+        "\n%%capture out\nx = 1\n%pwd",
+        "await f()\nx = 1",
+        "x = '\\'('\n!ls",
+    ],
+)
+def test_cells_with_magics_are_python(cell: str):
+    text, error = readable_cell(cell.split("\n"))
+    assert error is None
+    assert text.count("\n") == cell.count("\n")
+    bound = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
+    assert "x" in bound, text
+
+
+@pytest.mark.parametrize(
+    "cell", ["%%bash\nls -la", "%%timeit\nx = 1", "%%writefile a.py\nclass", "%%html\n<p>"]
+)
+def test_cells_of_other_programs_are_comments(cell: str):
+    text, error = readable_cell(cell.split("\n"))
+    assert error is None and set(text) == {"#", "\n"}
+
+
+@pytest.mark.parametrize(("cell", "line"), [("!ls\nx = (", 2), ("%pwd\nx = 1\ndef f(:\n  pass", 3)])
+def test_what_is_no_python_says_where(cell: str, line: int):
+    text, error = readable_cell(cell.split("\n"))
+    assert error is not None and error.lineno == line
+    assert set(text) == {"#", "\n"}

@@ -1,0 +1,116 @@
+"""Cells of notebooks as Python: what IPython adds to the language is taken out, line by line.
+
+`%matplotlib inline`, `!pip install x`, `k?` become `pass`; `files = !ls` binds a name to something unknown; a
+cell under `%%bash` is a comment, one under `%%time` is Python. No line changes its number.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Sequence
+
+_CELL_MAGIC = re.compile(r"\s*%%(\w*)")
+# Cells that run in the notebook's own Python, where the names they bind stay.
+_PYTHON_CELLS = frozenset(("time", "capture", "prun"))
+_MAGIC = re.compile(r"(?P<indent>\s*)([%!?]|[\w.*%]+\?{1,2}\s*$)")
+_BOUND = re.compile(r"(?P<targets>\s*[A-Za-z_][\w.]*(\s*,\s*[A-Za-z_][\w.]*)*)\s*=\s*[%!](?!=)")
+_PART = re.compile(r"(?P<quote>'''|\"\"\"|'|\")|(?P<comment>#)|(?P<open>[(\[{])|(?P<close>[)\]}])")
+_LONG = ("'''", '"""')
+
+
+def readable_cell(lines: Sequence[str]) -> tuple[str, SyntaxError | None]:
+    """The lines of a cell as Python; comments only, and why, if it is none."""
+    text = "\n".join(lines)
+    error = _syntax_error(text)
+    if error is None:
+        return text, None
+    magic = next((m for line in lines if line.strip() for m in [_CELL_MAGIC.match(line)]), None)
+    if magic is not None and magic[1] not in _PYTHON_CELLS:
+        return _commented(lines), None
+    text = "\n".join(_without_magics(lines))
+    error = _syntax_error(text)
+    if error is None:
+        return text, None
+    return _commented(lines), None if magic is not None else error
+
+
+def _commented(lines: Sequence[str]) -> str:
+    return "\n".join("#" for _ in lines)
+
+
+def _without_magics(lines: Sequence[str]) -> list[str]:
+    """Magics stand where a statement begins: `% 3)` in an expression of several lines is none."""
+    found: list[str] = []
+    place = _Place()
+    continued = False  # the line before is a magic and ends in a backslash
+    for line in lines:
+        begins = place.at_statement
+        bound = _BOUND.match(line) if begins else None
+        magic = _MAGIC.match(line) if begins else None
+        if continued:
+            found.append("#")
+        elif bound is not None:
+            found.append(f"{bound['targets']} = __magic__")
+        elif magic is not None:
+            found.append(f"{magic['indent']}pass")
+        else:
+            found.append(line)
+            place.read(line)
+            continue
+        continued = line.endswith("\\")
+    return found
+
+
+class _Place:
+    """Whether the text read so far ends inside brackets, a string, or a continued line."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._quote: str | None = None
+        self._continued = False
+
+    @property
+    def at_statement(self) -> bool:
+        return not self._depth and self._quote is None and not self._continued
+
+    def read(self, line: str) -> None:
+        position = 0
+        while True:
+            if self._quote is not None:
+                end = _end_of_string(line, position, self._quote)
+                if end is None:
+                    if self._quote not in _LONG and not line.endswith("\\"):
+                        self._quote = None
+                    break
+                self._quote, position = None, end
+            part = _PART.search(line, position)
+            if part is None or part["comment"]:
+                break
+            position = part.end()
+            self._quote = part["quote"]
+            if part["quote"] is None:
+                self._depth = max(0, self._depth + (1 if part["open"] else -1))
+        self._continued = self._quote is None and "#" not in line and line.endswith("\\")
+
+
+def _end_of_string(line: str, start: int, quote: str) -> int | None:
+    while (at := line.find(quote, start)) >= 0:
+        slashes = len(line[:at]) - len(line[:at].rstrip("\\"))
+        if slashes % 2 == 0:
+            return at + len(quote)
+        start = at + 1
+    return None
+
+
+def _syntax_error(text: str) -> SyntaxError | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError, MemoryError) as error:
+        return SyntaxError(str(error) or "the code is nested too deeply", (None, 1, 1, None))
+    return None
