@@ -177,10 +177,25 @@ def check_kernel(
     target = parse_target(target)
     under = specialisations(module, kernel, choice or {})
     programs = [trace_static(module, kernel, specialisation=s) for s in under]
-    checked = [check_program(program, target, module.text) for program in programs]
+    checked = [check_program(p, compiled_for(p, target), module.text) for p in programs]
     problems = merge(under, [found for _, found in checked])
     sure = all(program.complete for program in programs)
     return KernelReport(checked[0][0], tuple(_silence(module, kernel, problems, sure)))
+
+
+def compiled_for(program: TileProgram, target: Target) -> Target:
+    """The target that the kernel's decorator names, for which alone it is compiled; else `target`.
+
+    A kind without an architecture leaves the choice to `target` where that is of the kind.
+    """
+    named = program.target
+    if not isinstance(named, str | Mapping | Target) or named == "auto":
+        return target
+    try:
+        own = parse_target(named)
+    except ValueError:
+        return target
+    return target if own.kind == target.kind and named == own.kind else own
 
 
 def check_program(

@@ -298,7 +298,7 @@ def _out_idx(run: Run, request: KernelRequest) -> tuple[str, ...]:
             what = (
                 f"out_idx {number}: the kernel has {len(params)} parameters, and that is no tensor among them"
             )
-            at = run.source.name_span(definition(request.function))
+            at = _outputs_span(run, definition(request.function))
             run.report(BAD_ARGUMENTS, at, callee="tilelang.jit", what=what)
             continue
         buffer = params[number].buffer
@@ -306,6 +306,22 @@ def _out_idx(run: Run, request: KernelRequest) -> tuple[str, ...]:
         buffer.role = "output"
         names.append(buffer.name)
     return tuple(names)
+
+
+def _outputs_span(run: Run, node: ast.FunctionDef) -> Span:
+    """Where a decorator of the kernel or of the factory around it says `out_idx`, else the kernel's name."""
+    end = node.end_lineno or node.lineno
+    around = [
+        d
+        for d in ast.walk(run.source.tree)
+        if isinstance(d, ast.FunctionDef) and d.lineno <= node.lineno and end <= (d.end_lineno or d.lineno)
+    ]
+    for function in sorted(around, key=lambda d: d.lineno, reverse=True):
+        for decorator in function.decorator_list:
+            for keyword in decorator.keywords if isinstance(decorator, ast.Call) else ():
+                if keyword.arg == "out_idx":
+                    return run.span(keyword.value)
+    return run.source.name_span(node)
 
 
 def _ordered_parameters(run: Run) -> list[Param]:

@@ -203,9 +203,10 @@ def _traced(
         under_jit=options.get("under_jit", False),
         specialisation=under.text(),
     )
-    if options.get("prim_func"):
-        return trace_prim_function(run, request)
-    return trace_kernel(run, request)
+    trace = trace_prim_function if options.get("prim_func") else trace_kernel
+    program = trace(run, request)
+    program.target = options.get("target")
+    return program
 
 
 def _read_early(function: Function, under: Specialisation) -> dict[str, HostTensor]:

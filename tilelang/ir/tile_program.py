@@ -243,6 +243,7 @@ class TileProgram:
     attrs: dict[str, Any] = field(default_factory=dict)  # block swizzle, pass configs, ...
     unsupported: tuple[tuple[str, Span], ...] = ()  # names of the language that we lack, surely reached
     complete: bool = True  # False if something structural was Unknown: no function can be built
+    target: Any = None  # what the decorator names, where the kernel is read from text
 
     def ops(self) -> Iterator[OpRecord]:
         """All tile operations in program order."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from tilelang.analysis.check import check_kernel, check_program, merge, specialisations, unique
+from tilelang.analysis.check import check_kernel, check_program, compiled_for, merge, specialisations, unique
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Severity
@@ -119,6 +119,7 @@ def _lower(
     None where nothing can be said: parts are not known, or it has errors of its own. Raises _LoweringFailed.
     """
     program = trace_static(module, kernel, specialisation=under)
+    target = compiled_for(program, target)
     sized = with_call_sizes(under, program)
     sizes = sized.text()[len(under.text()) :]
     noted: tuple[Problem, ...] = ()
