@@ -50,6 +50,7 @@ class KernelRequest:
     stop_at_launch: bool = False
     under_jit: bool = False  # the author wants a kernel of it, whatever it returns
     specialisation: tuple[tuple[str, str], ...] = ()
+    named: frozenset[str] = frozenset()  # sizes that a call of `compile` gives by name
 
 
 def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
@@ -93,7 +94,7 @@ def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
             what += "returns: remove it"
             at = run.source.name_span(definition(function))
             run.report(BAD_ARGUMENTS, at, callee="tilelang.jit", what=what)
-    _check_consts(run, stopped or request.stop_at_launch)
+    _check_consts(run, stopped or request.stop_at_launch, request.named)
     return _program(run, request, style, outputs, missing)
 
 
@@ -121,7 +122,7 @@ def trace_prim_function(run: Run, request: KernelRequest) -> TileProgram:
     run.kernel_span = request.function.source.function_span(definition(request.function))
     stopped = _trace_prim(run, PrimFunction(request.function))
     outputs = _out_idx(run, request)
-    _check_consts(run, stopped)
+    _check_consts(run, stopped, request.named)
     return _program(run, request, "lazy", outputs, [])
 
 
@@ -329,7 +330,7 @@ def _ordered_parameters(run: Run) -> list[Param]:
     return [declared[n] for n in run.signature.names if n in declared]
 
 
-def _check_consts(run: Run, stopped: bool) -> None:
+def _check_consts(run: Run, stopped: bool, named: frozenset[str]) -> None:
     """Every T.const stands by itself in a shape or a stride."""
     entries = [
         entry
@@ -339,7 +340,7 @@ def _check_consts(run: Run, stopped: bool) -> None:
     ]
     lost = any(isinstance(e, Unknown) for e in entries) or _undeclared_tensors(run)
     for symbol in run.symbols:
-        if symbol.kind != "const" or symbol.name in run.signature.consts:
+        if symbol.kind != "const" or symbol.name in run.signature.consts or symbol.name in named:
             continue
         if any(isinstance(e, ir.Var) and e.same_as(symbol.var) for e in entries):
             continue

@@ -53,6 +53,7 @@ class Specialisation:
     names: tuple[tuple[str, Any], ...] = ()
     # The kernel's function as such a call makes it, and what its decorators make of that.
     made: tuple[Function, Any] | None = field(default=None, compare=False, repr=False)
+    named: frozenset[str] = frozenset()  # sizes that `kernel.compile(N=...)` gives; they stay symbolic
 
     def text(self) -> tuple[tuple[str, str], ...]:
         """Values as written: `block_M=128`."""
@@ -93,7 +94,8 @@ def known_specialisations(module: StaticModule, kernel: KernelSource) -> list[Sp
     unique: dict[tuple[tuple[str, str], ...], Specialisation] = {}
     for item in _with_all_names(module, found):
         unique.setdefault(tuple(sorted(item.text())), item)
-    kept = list(unique.values())[:_MAX_KNOWN]
+    named = frozenset(name for item in found for name in item.named)
+    kept = [replace(item, named=named) for item in unique.values()][:_MAX_KNOWN]
     return kept or [Specialisation((), "default", names=_unsettled(module, kernel))]
 
 
@@ -202,6 +204,7 @@ def _traced(
         out_idx=options.get("out_idx"),
         under_jit=options.get("under_jit", False),
         specialisation=under.text(),
+        named=under.named,
     )
     trace = trace_prim_function if options.get("prim_func") else trace_kernel
     program = trace(run, request)
@@ -360,11 +363,9 @@ def _from_calls(module: StaticModule, kernel: KernelSource) -> list[Specialisati
         around = _values_around(module, kernel, function)
         made = (function, reached.value) if kernel.found.outer else None
         names = tuple((n, v) for n, v in reached.names.items() if n in kernel.captures)
-        found.append(
-            Specialisation(
-                tuple(values.items()), "call", tuple(tensors.items()), tuple(around.items()), names, made
-            )
-        )
+        known = tuple(values.items()), "call", tuple(tensors.items()), tuple(around.items()), names, made
+        sizes = reached.kwargs.keys() - {a.arg for a in all_arguments(function.node.args)}
+        found.append(Specialisation(*known, frozenset(sizes)))
     return found
 
 
