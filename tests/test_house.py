@@ -60,6 +60,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "transform": {*_TOP, "transform"},
     "contrib": {*_TOP, "contrib"},
     "backend": {*_TOP, "backend"},
+    "cuda": {"language", "cuda"},
     "cli": {*_TOP, "cli"},
 }
 

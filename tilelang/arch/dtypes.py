@@ -109,6 +109,11 @@ def dtype_info(spelling: Any) -> DTypeInfo:
     return scalar if lanes == 1 else DTypeInfo(name, scalar.kind, scalar.bits, lanes)
 
 
+def element_bits(spelling: Any) -> int:
+    """Bits of one element of a dtype in any spelling. Raises ValueError like `canonical_dtype`."""
+    return dtype_info(spelling).bits
+
+
 def _text(spelling: Any) -> str:
     if isinstance(spelling, type):
         return _PYTHON_TYPES.get(spelling, spelling.__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilelang.arch.mma import mma_names
 from tilelang.arch.target import Target
 
 
@@ -37,6 +38,9 @@ def _kinds(*kinds: str, sm: int = 0, before: int = 10_000) -> Requirement:
 
 _NVIDIA = _kinds("cuda")
 _PRINTS = _kinds("cuda", "cpu")  # a way to get text off the device without a vendor's library
+_TURING = _kinds("cuda", sm=75)
+_AMPERE = _kinds("cuda", sm=80)
+_ADA = _kinds("cuda", sm=89)  # the first with 8-bit floats
 _HOPPER = _kinds("cuda", sm=90)
 _PDL = _kinds("cuda", "cpu", sm=90)  # on the CPU launches follow each other anyway
 
@@ -70,6 +74,13 @@ REQUIREMENTS: Mapping[str, tuple[str, Requirement]] = {
     "setmaxnreg_dec": ("set_max_nreg", _HOPPER),
     "async_commit": ("async_copy", _kinds("cuda", "cpu", sm=80)),
     "async_wait": ("ptx_wait_group", _kinds("cuda", "cpu", sm=80)),
+    **{f"cp_async_{n}{g}": ("ptx_cp_async", _AMPERE) for n in (4, 8, 16) for g in ("", "_guarded")},
+    **{
+        f"ldmatrix_x{n}{t}": ("ptx_ldmatrix", _kinds("cuda", sm=75))
+        for n in (1, 2, 4)
+        for t in ("", "_trans")
+    },
+    **{name: ("ptx_mma", _ADA if "_e4m3" in name or "_e5m2" in name else _AMPERE) for name in mma_names()},
     "import_source": ("import_source", _kinds("cuda", "hip", "metal")),
     "source_kernel": ("CUDASourceCodeKernel", _NVIDIA),
     "sync_grid": ("sync_grid", _kinds("cuda", "cpu", sm=60)),

@@ -1,1 +1,1 @@
-"""`import tilelang.cuda.language as T`, as kernels for NVIDIA GPUs import the language."""
+"""What kernels for NVIDIA GPUs import: `import tilelang.cuda.language as T`, `tilelang.cuda.intrinsics`."""

@@ -20,7 +20,13 @@ from tilelang.frontend.dtypes import read_dtype
 from tilelang.frontend.extern_calls import address
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.intrinsics import convert_value
-from tilelang.frontend.kernel_objects import call_method, is_own_class, make_object, method_of_kernel
+from tilelang.frontend.kernel_objects import (
+    call_method,
+    call_own_function,
+    is_own_class,
+    make_object,
+    method_of_kernel,
+)
 from tilelang.frontend.language_calls import call_language, guarded_choice
 from tilelang.frontend.model import (
     BoundMethod,
@@ -54,7 +60,7 @@ from tilelang.frontend.traced_values import (
 from tilelang.ir.tile_program import Access, Evaluate
 from tilelang.ir.values import Buffer, Index, Region, Unknown
 from tilelang.language.dtypes import DType
-from tilelang.language.names import declared_name
+from tilelang.language.names import LANGUAGE, declared_name
 
 _MAX_LENGTH = 1_000_000
 _MAX_DIGITS = 4  # of a format: more could ask for a text that fills the memory
@@ -91,6 +97,8 @@ def call_known(
         return make_object(run, node, function, args, kwargs)
     name = _declared(function)
     given = args, kwargs
+    if name is not None and LANGUAGE[name].kind == "code":
+        return call_own_function(run, node, function, args, kwargs)
     if name is not None:
         return call_language(run, node, name, function, args, kwargs)
     if isinstance(function, DType):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from tvm import ir
 from tvm import tirx as X
@@ -20,6 +20,8 @@ from tilelang.frontend.scalars import any_unknown, as_index, named_type, scalar
 from tilelang.frontend.tensors import new_buffer, read_shape
 from tilelang.ir.tile_program import Access, Alloc
 from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int, show
+
+Mode = Literal["read", "write"]
 
 IMPORTED = "tl.import_source"  # attribute of the function: text that stands before the kernel
 MIN_BLOCKS = "tl.min_blocks_per_sm"
@@ -59,14 +61,17 @@ def _region(run: Run, call: Bound, name: str) -> Region | Unknown:
     return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
 
 
-def address(run: Run, region: Region, offset: Any = 0) -> Any:
-    """The address of the first element of `region`, `offset` elements further on."""
+def address(run: Run, region: Region, offset: Any = 0, modes: tuple[Mode, ...] = ("read", "write")) -> Any:
+    """The address of the first element of `region`, `offset` elements further on.
+
+    modes: what is done with the memory there.
+    """
     buffer = region.buffer
     somewhere = tuple(
         Index(Unknown("foreign code may go anywhere from this address"), None, region.span)
         for _ in buffer.shape
     )
-    for mode in ("read", "write"):
+    for mode in modes:
         run.accesses.append(Access(buffer, somewhere, mode, region.span, run.context))
     starts = list(region.starts)
     lost = any_unknown([*starts, offset])
@@ -83,6 +88,10 @@ def _address_of(run: Run, call: Bound) -> Any:
     return region if isinstance(region, Unknown) else address(run, region)
 
 
+# What "r", "w" and "rw" of T.access_ptr promise, also written as the bits 1 and 2.
+_MODES: Mapping[Any, tuple[Mode, ...]] = {"r": ("read",), 1: ("read",), "w": ("write",), 2: ("write",)}
+
+
 def _access_ptr(run: Run, call: Bound) -> Any:
     region = _region(run, call, "base")
     if isinstance(region, Unknown):
@@ -95,7 +104,7 @@ def _access_ptr(run: Run, call: Bound) -> Any:
     if region.buffer.shape == () and not isinstance(offset, Unknown) and as_int(offset) != 0:
         what = f"`{region.buffer.name}` is one element, and `offset` would lead out of it"
         return run.report(BAD_ARGUMENTS, call.span_of("offset"), callee=call.callee, what=what)
-    return address(run, region, offset)
+    return address(run, region, offset, _MODES.get(kind, ("read", "write")))
 
 
 # Calls

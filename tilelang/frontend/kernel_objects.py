@@ -23,6 +23,7 @@ from tilelang.frontend.scalars import any_traced
 from tilelang.ir.values import Unknown
 from tilelang.language.functions import Inline, InlineMethod, is_meta_class
 
+_OWN = "tilelang.language"
 Arguments = tuple[list[Argument], dict[str, Argument]]
 
 
@@ -32,7 +33,7 @@ def is_own_class(value: Any) -> bool:
 
 
 def _is_ours(cls: type) -> bool:
-    return cls.__module__.startswith("tilelang.language")
+    return cls.__module__.startswith(_OWN)
 
 
 def is_kernel_object(value: Any) -> bool:
@@ -85,6 +86,13 @@ def call_method(
     return _interpret(run, node, inner, [Argument(owner, run.span(node)), *args], kwargs)
 
 
+def call_own_function(
+    run: Run, node: ast.Call, function: Callable[..., Any], args: list[Argument], kwargs: dict[str, Argument]
+) -> Any:
+    """The interpreted call of a function of the language that is written in the language."""
+    return _interpret(run, node, function, args, kwargs)
+
+
 def makes_kernel_object(run: Run, cls: Any, args: list[Argument], kwargs: dict[str, Argument]) -> bool:
     """Whether an object of `cls` must be made by interpreting its `__init__`."""
     if not isinstance(cls, type) or run.launch is None:
@@ -125,4 +133,6 @@ def _interpret(
     except SourceNotFound as error:
         return Unknown(str(error))
     interpreted.is_macro = True  # what stands in it may put statements into the kernel
+    if function.__module__.startswith(_OWN):  # the author sees the call, and no file of this package
+        interpreted.source = interpreted.source.standing_at(run.span(node))
     return call_function(run, interpreted, args, kwargs, node, run.span(node))

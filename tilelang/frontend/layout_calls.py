@@ -29,6 +29,7 @@ _SWIZZLES = {
     "make_swizzled_layout": 0,
     "make_wgmma_swizzled_layout": 0,
     "make_volta_swizzled_layout": 0,
+    "make_mma_swizzle_layout": 0,
     "make_full_bank_swizzled_layout": 128,
     "make_half_bank_swizzled_layout": 64,
     "make_quarter_bank_swizzled_layout": 32,
@@ -51,23 +52,24 @@ def layout_call(run: Run, op: str, call: Bound) -> Any:
         return None
     if op in ("Layout", "Fragment"):
         return _by_function(run, op, call)
-    buffer = _buffer(call.value("buffer"))
+    name = "shared_buf" if op == "make_mma_swizzle_layout" else "buffer"
+    buffer = _buffer(call.value(name))
     if isinstance(buffer, Unknown):
         return buffer
     if buffer is None:
-        what = f"`buffer` must be a tile, not {named_type(call.value('buffer'))}"
-        return run.report(BAD_ARGUMENTS, call.span_of("buffer"), callee=call.callee, what=what)
+        what = f"`{name}` must be a tile, not {named_type(call.value(name))}"
+        return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
     shape = _constant_shape(buffer.shape)
     if shape is None or isinstance(buffer.dtype, Unknown):
         return Unknown(f"the shape or dtype of `{buffer.name}` is not known")
-    if op == "make_linear_layout":
+    if op == "make_linear_layout" or call.value("is_smooth", False) is True:
         return LayoutValue(op, Annotation("linear", shape), call.span)
     wide = _SWIZZLES[op]
     made = Annotation("swizzle" if wide else "auto", shape, wide)
     try:
         made.shared(shape, bits(buffer.dtype))
     except ValueError as error:
-        return run.report(BAD_ARGUMENTS, call.span_of("buffer"), callee=call.callee, what=str(error))
+        return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=str(error))
     return LayoutValue(op, made, call.span)
 
 

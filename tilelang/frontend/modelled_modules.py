@@ -11,6 +11,7 @@ import operator
 from dataclasses import dataclass
 from typing import Any
 
+import tilelang.arch.dtypes
 import tilelang.language as language
 from tilelang.arch.dtypes import DTYPES
 from tilelang.frontend.argument_parser import PARSER
@@ -21,7 +22,7 @@ from tilelang.language.dtypes import DType
 from tilelang.language.names import LANGUAGE
 
 # Functions of these modules compute on plain values only and have no effects.
-PURE_MODULES = (math, itertools)
+PURE_MODULES = (math, itertools, tilelang.arch.dtypes)
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,23 @@ def _tilelang() -> dict[str, ModuleValue]:
         "tilelang": ModuleValue("tilelang", names, open=True),
         "tilelang.jit": ModuleValue("tilelang.jit", {"jit": JIT, "compile": COMPILE}, open=True),
         "tilelang.layout": layouts,
+        **{name: _intrinsics(name) for name in _INTRINSICS},
         "tilelang.autotuner": ModuleValue("tilelang.autotuner", {"autotune": AUTOTUNE}, open=True),
     }
+
+
+_EMITTERS = (
+    "TensorCoreIntrinEmitter get_mma_micro_size get_swizzle_layout "
+    "make_mma_swizzle_layout mma_store_index_map"
+)
+_INTRINSICS = tuple(
+    f"tilelang.cuda.intrinsics{part}"
+    for part in ("", ".macro", ".macro.mma_macro_generator", ".layout", ".layout.utils", ".layout.mma_layout")
+)
+
+
+def _intrinsics(name: str) -> ModuleValue:
+    return ModuleValue(name, {n: getattr(language, n) for n in _EMITTERS.split()}, open=True)
 
 
 _TORCH_NAMES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "long": "int64"}

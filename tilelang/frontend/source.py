@@ -5,6 +5,7 @@ from 1).
 from __future__ import annotations
 
 import ast
+import copy
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
@@ -27,6 +28,13 @@ class Source:
         self.text = text
         self.lines = text_lines(text)
         self._tree: ast.Module | None = None
+        self._place: Span | None = None
+
+    def standing_at(self, place: Span) -> Source:
+        """The same text, all of whose nodes have one place: where code of the language's own is called."""
+        other = copy.copy(self)
+        other._place = place
+        return other
 
     @property
     def tree(self) -> ast.Module:
@@ -38,6 +46,8 @@ class Source:
 
     def span(self, node: ast.AST) -> Span:
         """The span of a node that has a position."""
+        if self._place is not None:
+            return self._place
         return Span(
             self.path,
             node.lineno,  # type: ignore[attr-defined]
@@ -61,6 +71,8 @@ class Source:
         """The first occurrence of a name after `line`'s start, as a span; for names that ast gives no
         position.
         """
+        if self._place is not None:
+            return self._place
         for number in range(line, min(end_line, len(self.lines)) + 1):
             text = self.lines[number - 1]
             at = text.find(word)

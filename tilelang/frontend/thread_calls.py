@@ -14,6 +14,7 @@ from tilelang.diagnostics.problem import Severity
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.dtypes import is_float
+from tilelang.frontend.matrix_calls import MATRIX_CALLS
 from tilelang.frontend.operators import as_bool, binary, cast, literal
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
@@ -404,4 +405,5 @@ THREAD_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "sync_warp": _statement(_sync_warp),
     "sync_grid": _statement(_sync_grid),
     **WIDE_ACCESSES,
+    **{name: _statement(make) for name, make in MATRIX_CALLS.items()},
 }

@@ -167,6 +167,12 @@ from tilelang.language.elementwise import (
     im2col,
     transpose,
 )
+from tilelang.language.emitters import (
+    TensorCoreIntrinEmitter,
+    get_mma_micro_size,
+    get_swizzle_layout,
+    mma_store_index_map,
+)
 from tilelang.language.externs import (
     Ptr,
     access_ptr,
@@ -204,6 +210,7 @@ from tilelang.language.layouts import (
     make_full_bank_swizzled_layout,
     make_half_bank_swizzled_layout,
     make_linear_layout,
+    make_mma_swizzle_layout,
     make_quarter_bank_swizzled_layout,
     make_swizzled_layout,
     make_volta_swizzled_layout,
@@ -320,6 +327,7 @@ from tilelang.language.math import (
     truncdiv,
     truncmod,
 )
+from tilelang.language.matrix_instructions import ptx_cp_async, ptx_ldmatrix, ptx_mma
 from tilelang.language.random_numbers import (
     rng_init,
     rng_rand,
@@ -647,6 +655,7 @@ __all__ = [
     "StringImm",
     "Sub",
     "Tensor",
+    "TensorCoreIntrinEmitter",
     "Tile",
     "Unroll",
     "Var",
@@ -895,6 +904,8 @@ __all__ = [
     "get_cluster_ids",
     "get_cluster_size",
     "get_lane_idx",
+    "get_mma_micro_size",
+    "get_swizzle_layout",
     "get_thread_binding",
     "get_thread_bindings",
     "get_thread_extent",
@@ -978,6 +989,7 @@ __all__ = [
     "make_full_bank_swizzled_layout",
     "make_half_bank_swizzled_layout",
     "make_linear_layout",
+    "make_mma_swizzle_layout",
     "make_quarter_bank_swizzled_layout",
     "make_swizzled_layout",
     "make_tensor",
@@ -997,6 +1009,7 @@ __all__ = [
     "min",
     "min2",
     "min_value",
+    "mma_store_index_map",
     "mul2",
     "named_barrier_arrive",
     "nearbyint",
@@ -1011,6 +1024,9 @@ __all__ = [
     "print",
     "ptr",
     "ptx_commit_group",
+    "ptx_cp_async",
+    "ptx_ldmatrix",
+    "ptx_mma",
     "ptx_wait_group",
     "reduce",
     "reduce_absmax",

@@ -35,6 +35,11 @@ def make_wgmma_swizzled_layout(buffer: Any, continuity: int | None = None, k_maj
     raise OutsideKernelError("make_wgmma_swizzled_layout")
 
 
+def make_mma_swizzle_layout(shared_buf: Any, is_smooth: bool = False) -> Layout:
+    """As `make_swizzled_layout`; is_smooth: rows one after the other instead."""
+    raise OutsideKernelError("make_mma_swizzle_layout")
+
+
 def make_volta_swizzled_layout(buffer: Any, is_a: bool = True, k_inner: bool = True) -> Layout:
     """As `make_swizzled_layout`: this compiler has one family of swizzles."""
     raise OutsideKernelError("make_volta_swizzled_layout")

@@ -33,6 +33,7 @@ EntryKind = Literal[
     "barrier",
     "launch",
     "builder",
+    "code",
     "meta",
 ]
 
@@ -45,8 +46,8 @@ class Entry:
     makes a buffer of the scope `op`; tensor declares arguments, sizes and views; expr is a scalar function
     `op`; dtype names the dtype `op`; annotations are statements; thread is code that deals with threads by
     itself (numbers, barriers, exchanges); extern is foreign code; launch a whole launch of it; barrier
-    is asynchronous work and its barriers; meta are decorators, enumerations and
-    types; builder what TVM's own script calls it.
+    is asynchronous work and its barriers; code is written in the language itself; meta are decorators,
+    enumerations and types; builder what TVM's own script calls it.
     fixed: operands that the name itself decides, by parameter name of the operation.
     unsupported: parameters that are declared for compatibility; given another value than the default they
     are refused.
@@ -143,6 +144,7 @@ _LAYOUTS = _entries(
     "layout",
     "Layout Fragment annotate_layout make_swizzled_layout make_wgmma_swizzled_layout make_linear_layout "
     "make_volta_swizzled_layout make_full_bank_swizzled_layout make_half_bank_swizzled_layout "
+    "make_mma_swizzle_layout "
     "make_quarter_bank_swizzled_layout",
 )
 
@@ -185,7 +187,8 @@ _THREADS = _entries(
     "match_any_sync match_all_sync syncthreads_count syncthreads_and syncthreads_or "
     "warp_reduce_sum warp_reduce_max warp_reduce_min warp_reduce_bitand warp_reduce_bitor "
     "sync_threads sync_warp sync_grid named_barrier_arrive loop_break break_loop continue_loop "
-    "thread_return ldg32 ldg64 ldg128 ldg256 stg32 stg64 stg128 stg256 lds32 lds64 lds128 sts32 sts64 sts128",
+    "thread_return ptx_ldmatrix ptx_mma ptx_cp_async "
+    "ldg32 ldg64 ldg128 ldg256 stg32 stg64 stg128 stg256 lds32 lds64 lds128 sts32 sts64 sts128",
 )
 
 _EXTERNS = {name: Entry("extern", "ptr") for name in ("Ptr", "handle")} | _entries(
@@ -244,11 +247,13 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
         "CUDASourceCodeKernel": Entry("launch", "CUDASourceCodeKernel"),
         **_BARRIERS,
         **_BUILDERS,
+        **_entries("code", "get_mma_micro_size get_swizzle_layout mma_store_index_map"),
         **_entries(
             "meta",
             "PrimExpr AnyDType "
             "PrimFunc prim_func macro inline meta_class Ref SharedBuffer FragmentBuffer LocalBuffer "
-            "BaseTileScheduler PersistentTileScheduler GemmWarpPolicy dtype Scalar Tile",
+            "BaseTileScheduler PersistentTileScheduler GemmWarpPolicy dtype Scalar Tile "
+            "TensorCoreIntrinEmitter",
         ),
     }
 )

@@ -11,7 +11,7 @@ Not: races inside one statement, which are the author's; tiles versioned by a pi
 
 Two accesses do not conflict if every element that both touch belongs to one and the same thread in both. That
 is looked up in a table of owners, made from the index expressions where they depend on nothing but the thread
-and loops of known extents.
+and loops of known extents, inside the access's statement or around it: all their iterations count.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from tilelang.passes.plan_pipelines import SETTLED
 from tilelang.passes.walk import calls, children, constant, index, remake, walk, with_body
 
 _NOBODY, _MANY = -1, -2
+_MOST_TOUCHES = 1 << 22  # threads times iterations that are looked at one by one
 _NAMED_BARRIERS = 16  # PTX ISA, barrier
 
 
@@ -129,6 +130,7 @@ class _Sync:
         self._ids: dict[Team, int] = {}  # named barriers of teams
         self._block_level, self._versioned = block_level, versioned
         self._settled = 0
+        self._around: dict[int, int] = {}  # variables of the loops around, where they run from 0 to a number
         self._threads: dict[int, int] = {}  # thread variables and their extents, x first
         self._leaves: dict[tuple[int, bool, Team | None], _Pending] = {}
         self.count = 0  # barriers placed by the current attempt
@@ -213,7 +215,7 @@ class _Sync:
 
     def _measure(self, stmt: Any) -> _Pending:
         touches: dict[int, set[_Touch]] = {}
-        loops = _loops(stmt)
+        loops = {**self._around, **_loops(stmt)}
         for part in walk(stmt):
             for access in accesses(part):
                 handle = self._storage(access.buffer)
@@ -250,6 +252,8 @@ class _Sync:
         for handle, extent in self._threads.items():
             thread, scale = thread + env[handle] * scale, scale * extent
         full = np.broadcast_shapes(*(p.shape for p in parts), thread.shape)
+        if np.prod(full, dtype=np.int64) > _MOST_TOUCHES:
+            return None
         flat = np.zeros((), int)
         for part, n in zip(parts, shape, strict=True):
             flat = flat * n + part
@@ -316,7 +320,8 @@ class _Sync:
         """Barriers that only the first iteration needs stand before the loop."""
         settled = isinstance(stmt, X.For) and SETTLED in stmt.annotations
         self._settled += settled
-        outer = self.count
+        outer, around = self.count, self._around
+        self._around = {**around, **_range(stmt)}
         alone, after_alone, needed_alone = self._fixpoint(stmt, _Pending())
         body, after, needed = alone, after_alone, needed_alone
         if pending.touches:
@@ -328,6 +333,7 @@ class _Sync:
             needed = needed_alone
         self.count += needed
         self._settled -= settled
+        self._around = around
         if isinstance(stmt, X.While):
             new: Any = X.While(stmt.condition, body, stmt.span)
         else:
@@ -404,11 +410,15 @@ def _atomic_elements(stmt: Any) -> list[Any]:
 
 def _loops(stmt: Any) -> dict[int, int]:
     """Loops of known bounds in a leaf: variable -> end."""
-    found: dict[int, int] = {}
-    if isinstance(stmt, X.For):
-        low, count = constant(stmt.min), constant(stmt.extent)
-        if low == 0 and count is not None:
-            found[stmt.loop_var.__chandle__()] = count
+    found = _range(stmt)
     for child in children(stmt):
         found.update(_loops(child))
     return found
+
+
+def _range(stmt: Any) -> dict[int, int]:
+    """The variable of a loop and its end, where it begins at 0 and ends at a number."""
+    if not isinstance(stmt, X.For):
+        return {}
+    low, count = constant(stmt.min), constant(stmt.extent)
+    return {stmt.loop_var.__chandle__(): count} if low == 0 and count is not None else {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilelang.arch.mma import MIXED, MMA, mma_name
 from tilelang.ir.math_ops import ROUNDINGS
 from tilelang.targets.cuda.atomics import ATOMICS
 from tilelang.targets.cuda.thread_ops import THREAD_OPS
@@ -95,43 +96,6 @@ def _mma(name: str, shape: str, operands: str, result: str, registers: tuple[int
                : {inputs});
 }}"""
     )
-
-
-# (shape, operand dtype, accumulator dtype) -> PTX operand type, PTX result type, registers of A, B, D.
-MMA = {
-    ("m16n8k16", "float16", "float32"): ("f16", "f32", (4, 2, 4)),
-    ("m16n8k16", "float16", "float16"): ("f16", "f16", (4, 2, 2)),
-    ("m16n8k8", "float16", "float32"): ("f16", "f32", (2, 1, 4)),
-    ("m16n8k8", "float16", "float16"): ("f16", "f16", (2, 1, 2)),
-    ("m16n8k16", "bfloat16", "float32"): ("bf16", "f32", (4, 2, 4)),
-    ("m16n8k8", "bfloat16", "float32"): ("bf16", "f32", (2, 1, 4)),
-    ("m16n8k8", "float32", "float32"): ("tf32", "f32", (4, 2, 4)),
-    ("m16n8k4", "float32", "float32"): ("tf32", "f32", (2, 1, 4)),
-    ("m16n8k32", "int8", "int32"): ("s8", "s32", (4, 2, 4)),
-    ("m16n8k32", "uint8", "int32"): ("u8", "s32", (4, 2, 4)),
-    ("m16n8k32", "float8_e4m3fn", "float32"): ("e4m3", "f32", (4, 2, 4)),
-    ("m16n8k32", "float8_e4m3fn", "float16"): ("e4m3", "f16", (4, 2, 2)),
-    ("m16n8k32", "float8_e5m2", "float32"): ("e5m2", "f32", (4, 2, 4)),
-    ("m16n8k32", "float8_e5m2", "float16"): ("e5m2", "f16", (4, 2, 2)),
-    ("m8n8k4", "float64", "float64"): ("f64", "f64", (1, 1, 2)),
-}
-
-
-def mma_name(shape: str, operand: str, accumulator: str, other: str | None = None) -> str | None:
-    """The helper for one instruction, None if there is none: `mma_m16n8k16_f16_f32`.
-
-    other: the dtype of B where it is not A's, `mma_m16n8k32_e4m3xe5m2_f32`.
-    """
-    found = MMA.get((shape, operand, accumulator))
-    if found is None or other in (None, operand):
-        return None if found is None else f"mma_{shape}_{found[0]}_{found[1]}"
-    right = MMA.get((shape, other or "", accumulator))
-    mixed = right is not None and (found[0], right[0]) in MIXED
-    return f"mma_{shape}_{found[0]}x{right[0]}_{found[1]}" if mixed and right is not None else None
-
-
-# Different types of A and B in one instruction.
-MIXED = (("e4m3", "e5m2"), ("e5m2", "e4m3"), ("s8", "u8"), ("u8", "s8"))
 
 
 def _mma_helpers() -> dict[str, Intrinsic]:
@@ -233,7 +197,7 @@ INTRINSICS: Mapping[str, Intrinsic] = {
     ),
     **{
         f"ldmatrix_x{n}{'_trans' if transposed else ''}": _ldmatrix(n, transposed)
-        for n in (2, 4)
+        for n in (1, 2, 4)
         for transposed in (False, True)
     },
     **_mma_helpers(),

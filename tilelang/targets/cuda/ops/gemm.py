@@ -15,6 +15,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.arch.instruction import MatrixInstruction
+from tilelang.arch.mma import mma_name
 from tilelang.arch.target import Target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules import resource as rules
@@ -29,7 +30,6 @@ from tilelang.layout.warp_partition import WarpPartition
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.infer_layouts import GemmLayouts
 from tilelang.passes.walk import FRAGMENT, bits_of, constant, index, shape_of
-from tilelang.targets.cuda.intrinsics import mma_name
 from tilelang.targets.cuda.ops.wgmma import WgmmaPlan, WgmmaRule, lower_wgmma
 from tilelang.targets.simt.block import Block, local, unrolled
 from tilelang.targets.simt.share_gemm import instruction_text, of_rank, share_gemm

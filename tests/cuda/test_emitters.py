@@ -1,0 +1,175 @@
+"""T.TensorCoreIntrinEmitter and the instructions it writes, run by the emulator: a product step by step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.cuda.kernels import HEAD, random, run_text
+from tests.cuda.test_emulated import close
+from tests.emulator.memory import poison
+from tilelang import language as T
+from tilelang.analysis.check import check_source
+from tilelang.cuda.intrinsics import get_swizzle_layout, mma_store_index_map
+from tilelang.diagnostics.problem import Severity
+
+PRODUCT = """
+@tilelang.jit
+def product(A, B, dtype="float16", accum="float32", ta=False, tb=True, bm=64, bn=64, bk=32, rows=2, columns=2,
+            swizzled=True, stages=2, first=False, through_shared=True):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((K, M) if ta else (M, K), dtype)
+    B: T.Tensor((N, K) if tb else (K, N), dtype)
+    C = T.empty((M, N), accum)
+    e = T.TensorCoreIntrinEmitter(
+        a_dtype=dtype, b_dtype=dtype, accum_dtype=accum, a_transposed=ta, b_transposed=tb,
+        block_row_warps=rows, block_col_warps=columns, warp_row_tiles=bm // rows,
+        warp_col_tiles=bn // columns, chunk=bk, is_m_first=first,
+    )
+    x, y = e.micro_size_x, e.micro_size_y
+    with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm), threads=e.threads) as (bx, by):
+        a = T.alloc_shared((bk, bm) if ta else (bm, bk), dtype)
+        b = T.alloc_shared((bn, bk) if tb else (bk, bn), dtype)
+        c = T.alloc_shared((bm // x, bn // y, x, y), accum)
+        a_local = T.alloc_local((e.warp_rows * e.local_size_a,), dtype)
+        b_local = T.alloc_local((e.warp_cols * e.local_size_b,), dtype)
+        c_local = T.alloc_local((e.warp_rows * e.warp_cols * e.local_size_out,), accum)
+        if swizzled:
+            T.annotate_layout({a: T.make_mma_swizzle_layout(a), b: T.make_mma_swizzle_layout(b)})
+        T.clear(c_local)
+        for ko in T.Pipelined(K // bk, num_stages=stages):
+            if ta:
+                T.copy(A[ko * bk, by * bm], a)
+            else:
+                T.copy(A[by * bm, ko * bk], a)
+            if tb:
+                T.copy(B[bx * bn, ko * bk], b)
+            else:
+                T.copy(B[ko * bk, bx * bn], b)
+            for ki in T.serial(bk // e.micro_size_k):
+                e.ldmatrix_a(a_local, a, ki)
+                e.ldmatrix_b(b_local, b, ki)
+                e.mma(a_local, b_local, c_local)
+        if through_shared:
+            e.stmatrix(c_local, c)
+            for i, j in T.Parallel(bm, bn):
+                C[by * bm + i, bx * bn + j] = c[i // x, j // y, i % x, j % y]
+        else:
+            e.stmatrix(c_local, C, pid_m=by, pid_n=bx)
+    return C
+"""
+CASES = [
+    {"accum": "float16", "bn": 48, "bm": 32, "rows": 1, "columns": 2},
+    {"ta": True, "tb": False, "swizzled": False, "through_shared": False, "bm": 32},
+    {"tb": False, "bm": 32, "rows": 1, "columns": 4, "first": True, "bk": 64},
+    {"dtype": "int8", "accum": "int32", "bk": 64, "bm": 32, "bn": 32},
+    {"dtype": "float32", "bk": 16, "bm": 32, "bn": 32, "ta": True, "tb": False, "through_shared": False},
+    {"dtype": "float64", "accum": "float64", "bk": 16, "bm": 16, "bn": 16, "swizzled": False},
+]
+MORE = [
+    {},
+    {"ta": True, "stages": 0},
+    {"dtype": "bfloat16", "bn": 16},
+    {"dtype": "int8", "accum": "int32", "ta": True, "tb": False, "stages": 0, "through_shared": False},
+    {"dtype": "float8_e4m3fn", "bk": 64, "swizzled": False, "target": "cuda:sm_90"},
+    {"dtype": "float32", "bk": 16, "bm": 32},
+]
+
+
+CALLS = {"e.ldmatrix_a(a_local, a, ki)", "e.ldmatrix_b(b_local, b, ki)", "e.mma(a_local, b_local, c_local)"}
+
+
+def named(choice):
+    return "-".join(f"{k}={v}" for k, v in choice.items()) or "plain"
+
+
+@pytest.mark.parametrize(
+    "choice", [*CASES, *(pytest.param(c, marks=pytest.mark.slow) for c in MORE)], ids=named
+)
+def test_a_product_step_by_step(choice, rng):
+    dtype, accum = choice.get("dtype", "float16"), choice.get("accum", "float32")
+    m, n, k = 2 * choice.get("bm", 64), 2 * choice.get("bn", 64), 2 * choice.get("bk", 32)
+    a = random(rng, (k, m) if choice.get("ta") else (m, k), dtype)
+    b = random(rng, (n, k) if choice.get("tb", True) else (k, n), dtype)
+    c = poison((m, n), accum)
+    shown = {key: value if key == "target" else repr(value) for key, value in choice.items()}
+    run_text(PRODUCT, {"A": a, "B": b, "C": c}, M=m, N=n, K=k, **shown)
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    want = (left.T if choice.get("ta") else left) @ (right.T if choice.get("tb", True) else right)
+    close(c, want, 0.05 if accum == "float16" else 0.01 if dtype == "float32" else 1e-4)
+
+
+def test_nothing_is_said_of_it_for_a_gpu_and_its_line_for_another_target():
+    """Problems of what an emitter writes stand at the author's call of it."""
+    text = HEAD + PRODUCT
+    for target, rules in (("cuda:sm_80", set()), ("cpu", {"missing-on-target"})):
+        found = check_source("kernel.py", text, target).all_problems()
+        grave = [p for p in found if p.severity in (Severity.ERROR, Severity.WARNING)]
+        assert {p.rule for p in grave} == rules
+        lines = {text.split("\n")[p.span.line - 1].strip() for p in grave}
+        assert lines == (CALLS if rules else set())
+
+
+WRONG = """
+@tilelang.jit
+def k(A, B):
+    A: T.Tensor((64, 64), T.float16)
+    B: T.Tensor((64, 64), T.float16)
+    with T.Kernel(1, threads=32):
+        a = T.alloc_shared((64, 64), T.float16)
+        r = T.alloc_local((8,), T.float16)
+        c = T.alloc_local((8,), T.float32)
+        T.copy(A, a)
+        T.clear(c)
+        T.ptx_ldmatrix(False, 4, T.access_ptr(a[0, 0], "r"), T.access_ptr(r[0], "w"))
+        types = "fp16", "fp16", "fp32"
+        T.ptx_mma("float32", "m16n8k16", "row", "col", *types, r.data, 0, r.data, 0, c.data, 0)
+        B[0, 0] = c[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("False, 4,", "False, 3,", "`num` is 1, 2 or 4 matrices, not 3"),
+        ('T.access_ptr(a[0, 0], "r")', "a[0, 0]", "`src_access_ptr` must be an address"),
+        ("m16n8k16", "m16n16k16", "there is m16n8k16, m16n8k8"),
+        ('"fp16", "fp16", "fp32"', '"fp16", "int8", "fp32"', "multiplies float16 by int8 into float32"),
+        ('"row", "col"', '"row", "row"', '`B_layout` is "col"'),
+        ("c.data", "a.data", "`accumulator` must be an array of registers"),
+    ],
+)
+def test_what_an_instruction_does_not_take(right, wrong, message):
+    assert right in WRONG
+    found = check_source("kernel.py", HEAD + WRONG.replace(right, wrong), "cuda:sm_80").all_problems()
+    assert any(message in p.message and p.rule == "bad-arguments" for p in found), found
+    assert not [
+        p
+        for p in check_source("kernel.py", HEAD + WRONG, "cuda:sm_80").all_problems()
+        if p.severity is Severity.ERROR
+    ]
+
+
+def test_eight_rows_of_a_swizzled_tile_lie_in_different_banks():
+    for row_size, dtype, chunk in (
+        (32, "float16", 8),
+        (64, "float16", 8),
+        (128, "int8", 16),
+        (16, "float16", 8),
+    ):
+        places = [get_swizzle_layout(row, 0, row_size, dtype) for row in range(8)]
+        row_bytes = row_size * 16 // chunk
+        banks = {(row * row_bytes + column * 16 // chunk) // 16 % 8 for _, row, column in places}
+        assert len(banks) == 8, (row_size, dtype)
+    with pytest.raises(ValueError, match="rows of 20 bytes"):
+        get_swizzle_layout(0, 0, 10, "float16")
+
+
+def test_registers_of_a_result_cover_its_tile_once():
+    places = {mma_store_index_map(lane, register) for lane in range(32) for register in range(8)}
+    assert places == {(row, column) for row in range(16) for column in range(16)}
+
+
+def test_a_tile_that_no_instruction_fits():
+    with pytest.raises(ValueError, match="warp_row_tiles must be a multiple of 16, not 24"):
+        T.TensorCoreIntrinEmitter(warp_row_tiles=24, warp_col_tiles=8)

@@ -1,0 +1,17 @@
+"""Products of matrices by single instructions, as kernels import what they need for them from here."""
+
+from tilelang.language.emitters import (
+    TensorCoreIntrinEmitter,
+    get_mma_micro_size,
+    get_swizzle_layout,
+    mma_store_index_map,
+)
+from tilelang.language.layouts import make_mma_swizzle_layout
+
+__all__ = [
+    "TensorCoreIntrinEmitter",
+    "get_mma_micro_size",
+    "get_swizzle_layout",
+    "make_mma_swizzle_layout",
+    "mma_store_index_map",
+]
