@@ -109,7 +109,7 @@ def _packer(
             kind.from_address(base + 8 * i).value = values[i]
         addresses = [base + o for o in offsets]
         if maps is not None:
-            addresses += maps.addresses([int(w) for w in slots], sizes)
+            addresses += maps.addresses([int(w) for w in slots], sizes, values)
         return slots, (ctypes.c_uint64 * len(addresses))(*addresses)
 
     return pack

@@ -1,7 +1,9 @@
 """Descriptors for bulk tensor copies (TMA), encoded by the driver for the tensors of a launch.
 
 CUDA driver API, cuTensorMapEncodeTiled: 128 bytes that depend on the address and the sizes of a tensor, so
-those of the last launches are kept.
+those of the last launches are kept. The driver refuses an extent of 0; a tensor without elements is described
+as one element of memory that holds zeros and that nobody looks at afterwards, so that loads from it give what
+lies outside of a tensor everywhere else, and stores leave no trace.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ _DTYPES = {"uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # CUtensorMapSwizzle
 _L2_PROMOTION = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B
 _KEPT = 64
+_STRIDE = 16  # bytes: the least that the driver takes for a stride, and more than an element
 
 
 class TensorMaps:
@@ -33,8 +36,9 @@ class TensorMaps:
         self._maps = [_Sized(m) for m in plan.descriptors]
         self._known: OrderedDict[Any, list[Any]] = OrderedDict()
 
-    def addresses(self, words: Sequence[int], sizes: Sequence[int]) -> list[int]:
-        """Where the encoded descriptors lie. `words`: the plan's arguments, tensors as addresses.
+    def addresses(self, words: Sequence[int], sizes: Sequence[int], values: Sequence[Any]) -> list[int]:
+        """Where the encoded descriptors lie. `words`: the plan's arguments, tensors as addresses; `values`:
+        the arguments themselves.
 
         Raises ArgumentError for a tensor that the hardware cannot describe.
         """
@@ -43,16 +47,25 @@ class TensorMaps:
         if found is None:
             known = dict(zip(self._names[len(self._names) - len(sizes) :], sizes, strict=True))
             scalars = dict(zip(self._names, words, strict=False))
-            found = [self._encode(m, scalars[m.plan.tensor], {**scalars, **known}) for m in self._maps]
+            given = dict(zip(self._names, values, strict=False))
+            found = [
+                self._encode(m, scalars[m.plan.tensor], {**scalars, **known}, given[m.plan.tensor])
+                for m in self._maps
+            ]
             self._known[key] = found
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
-        return [_aligned(buffer) for buffer in found]
+        return [_aligned(buffer) for buffer, _ in found]
 
-    def _encode(self, sized: _Sized, address: int, sizes: Mapping[str, int]) -> Any:
+    def _encode(self, sized: _Sized, address: int, sizes: Mapping[str, int], tensor: Any) -> Any:
+        """(The descriptor, memory that it needs for a tensor that has none.)"""
         one, rank = sized.plan, len(sized.plan.box)
         shape = [s.evaluate(sizes) for s in sized.shape]
         strides = [s.evaluate(sizes) for s in sized.strides]
+        blank = None
+        if has_no_elements(shape):
+            blank = _zeros(tensor)
+            shape, strides, address = [1] * rank, [_STRIDE] * len(strides), blank.data_ptr()
         buffer = ctypes.create_string_buffer(_BYTES + _ALIGNMENT)
         assert self._driver.encode_tensor_map is not None  # whoever makes kernels with descriptors has looked
         status = self._driver.encode_tensor_map(
@@ -71,7 +84,19 @@ class TensorMaps:
         )
         if status:
             raise ArgumentError(_refused(one, address, shape, strides, self._driver.describe(status)))
-        return buffer
+        return buffer, blank
+
+
+def has_no_elements(shape: Sequence[int]) -> bool:
+    """Whether a tensor of these extents is one that the driver does not describe and no copy can touch."""
+    return any(extent == 0 for extent in shape)
+
+
+def _zeros(tensor: Any) -> Any:
+    """An element of zeros, of any dtype, on the device of `tensor`."""
+    import torch
+
+    return torch.zeros(_STRIDE, dtype=torch.uint8, device=getattr(tensor, "device", "cuda"))
 
 
 class _Sized:
