@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,14 +18,21 @@ from tilelang.runtime import cpu as loader
 from tilelang.runtime.artifact import Artifact
 from tilelang.targets.cpu.opaque_conversions import hide_conversions
 from tilelang.targets.cpu.wrapping_unsigned import wrap_unsigned
+from tilelang.targets.foreign_code import foreign_code
 from tilelang.targets.lowered import LoweredKernel
+from tilelang.targets.toolchain_error import ToolchainError
+
+# LLVM's -O3 unrolls and copies loops until an attention kernel takes four times as long to compile, and runs
+# none of the examples faster (docs/performance.md).
+_EFFORT = 2
 
 
 def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
     """Compile for the processor of this machine, or for the one that the target names (an LLVM `mcpu`).
 
-    flags: `-O0` to `-O3` say how hard LLVM tries (-O3 if not given); others are for GPU compilers.
+    flags: `-O0` to `-O3` say how hard LLVM tries (-O2 if not given); others are for GPU compilers.
     """
+    _refuse_unknown_functions(lowered)
     target = llvm_target(lowered.target.arch, _effort(flags))
     module = tvm.get_global_func("target.build.llvm")(_packed(lowered, target), target)
     binary, form, loaded = b"", "", None
@@ -48,6 +57,26 @@ def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
     )
 
 
+def _refuse_unknown_functions(lowered: LoweredKernel) -> None:
+    """Raises ToolchainError for T.call_extern of a function that no library of this process has."""
+    process = _process()
+    for name, line in foreign_code(lowered).called.items():
+        if process is None or hasattr(process, name):
+            continue
+        where = f"line {line}: " if line else ""
+        raise ToolchainError(
+            f"{lowered.name}, {where}T.call_extern calls {name}, which no library of this process has. "
+            "On the CPU it can call functions of C such as expf; T.import_source is text for the compilers "
+            "of GPUs: write the operation with T.*, or compile for target='cuda'"
+        )
+
+
+@functools.cache
+def _process() -> ctypes.CDLL | None:
+    """The functions of this process, the C library's among them; None where they cannot be asked for."""
+    return None if sys.platform == "win32" else ctypes.CDLL(None)
+
+
 def _c_fmod(call: Any) -> Any:
     """The C library's function: TVM has no rule of its own for LLVM."""
     dtype = str(call.ty)
@@ -63,11 +92,11 @@ register_intrin_lowering("tirx.fmod", target="llvm", f=_c_fmod)
 def _effort(flags: Sequence[str]) -> int:
     """The optimisation level among a compiler's flags, the last one given."""
     levels = [int(f[2]) for f in flags if f in ("-O0", "-O1", "-O2", "-O3")]
-    return levels[-1] if levels else 3
+    return levels[-1] if levels else _EFFORT
 
 
 @functools.cache
-def llvm_target(arch: str, effort: int = 3) -> Any:
+def llvm_target(arch: str, effort: int = _EFFORT) -> Any:
     """TVM's target for a processor name of LLVM, `native` for this machine's; `effort` is LLVM's -O level."""
     if arch == "native":
         arch = str(tvm.get_global_func("target.llvm_get_system_cpu")())

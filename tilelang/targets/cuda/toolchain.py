@@ -23,6 +23,7 @@ from typing import Any
 from tilelang.arch.target import Target
 from tilelang.facts.reports import GeneratedSource
 from tilelang.runtime.artifact import Artifact
+from tilelang.targets.foreign_code import NO_FOREIGN_CODE, ForeignCode, foreign_code
 from tilelang.targets.lowered import LoweredKernel
 from tilelang.targets.toolchain_error import ToolchainError
 
@@ -44,7 +45,7 @@ def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
 
     Raises ToolchainError that names the Python lines.
     """
-    compiled = compile_source(lowered.source, lowered.target, flags)
+    compiled = compile_source(lowered.source, lowered.target, flags, foreign_code(lowered))
     return Artifact(
         name=lowered.name,
         target=lowered.target.name,
@@ -57,14 +58,22 @@ def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
     )
 
 
-def compile_source(source: GeneratedSource, target: Target, options: Sequence[str] = ()) -> Compiled:
-    """The cubin of `source`, by NVRTC if it is there, else by nvcc."""
+def compile_source(
+    source: GeneratedSource,
+    target: Target,
+    options: Sequence[str] = (),
+    foreign: ForeignCode = NO_FOREIGN_CODE,
+) -> Compiled:
+    """The cubin of `source`, by NVRTC if it is there, else by nvcc.
+
+    foreign: what of the source the author wrote.
+    """
     library = nvrtc()
     if library is not None:
-        return library.compile(source, code_name(target), options)
+        return library.compile(source, code_name(target), options, foreign)
     compiler = nvcc()
     if compiler is not None:
-        return compile_with_nvcc(compiler, source, code_name(target), options)
+        return compile_with_nvcc(compiler, source, code_name(target), options, foreign)
     raise ToolchainError(
         "no CUDA compiler found: install the NVRTC wheels with pip install 'tilelang-lsp[cuda]', "
         "or put nvcc on the PATH"
@@ -94,9 +103,15 @@ class Nvrtc:
         library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
         self.version = (major.value, minor.value)
 
-    def compile(self, source: GeneratedSource, arch: str, options: Sequence[str] = ()) -> Compiled:
+    def compile(
+        self,
+        source: GeneratedSource,
+        arch: str,
+        options: Sequence[str] = (),
+        foreign: ForeignCode = NO_FOREIGN_CODE,
+    ) -> Compiled:
         """The cubin for `arch`. Raises ToolchainError with the compiler's words at the Python lines."""
-        binary, log = self._run(source, arch, options, "CUBIN")
+        binary, log = self._run(source, arch, options, "CUBIN", foreign)
         return Compiled(binary, log, f"nvrtc {self.version[0]}.{self.version[1]}")
 
     def ptx(self, source: GeneratedSource, arch: str, options: Sequence[str] = ()) -> str:
@@ -104,7 +119,12 @@ class Nvrtc:
         return self._run(source, arch, options, "PTX")[0].rstrip(b"\0").decode()
 
     def _run(
-        self, source: GeneratedSource, arch: str, options: Sequence[str], product: str
+        self,
+        source: GeneratedSource,
+        arch: str,
+        options: Sequence[str],
+        product: str,
+        foreign: ForeignCode = NO_FOREIGN_CODE,
     ) -> tuple[bytes, str]:
         """The product of a compilation (`CUBIN` or `PTX`), and the compiler's log."""
         # Optimisation levels are nvcc's; NVRTC always optimises and knows no flag for it.
@@ -121,7 +141,7 @@ class Nvrtc:
             status = self._library.nvrtcCompileProgram(program, len(flags), array)
             log = self._text(program, "ProgramLog")
             if status:
-                raise ToolchainError(explain(source, log, f"NVRTC for {arch}"))
+                raise ToolchainError(explain(source, log, f"NVRTC for {arch}", foreign))
             return self._bytes(program, product), log
         finally:
             self._library.nvrtcDestroyProgram(ctypes.byref(program))
@@ -220,7 +240,11 @@ def _toolkits() -> list[Path]:
 
 
 def compile_with_nvcc(
-    compiler: str, source: GeneratedSource, arch: str, options: Sequence[str] = ()
+    compiler: str,
+    source: GeneratedSource,
+    arch: str,
+    options: Sequence[str] = (),
+    foreign: ForeignCode = NO_FOREIGN_CODE,
 ) -> Compiled:
     """The cubin of `source` by nvcc. Raises ToolchainError with the compiler's words at the Python lines."""
     number = arch.removeprefix("sm_")
@@ -231,7 +255,7 @@ def compile_with_nvcc(
         command += [f"arch=compute_{number},code=sm_{number}", *options, "-o", cubin, text]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            raise ToolchainError(explain(source, done.stderr, f"nvcc for {arch}"))
+            raise ToolchainError(explain(source, done.stderr, f"nvcc for {arch}", foreign))
         return Compiled(cubin.read_bytes(), done.stderr.strip(), "nvcc")
 
 
@@ -252,21 +276,28 @@ _MESSAGE = re.compile(r"^(?P<file>[^\s(]*)\((?P<line>\d+)\): (?P<kind>.*?error):
 _MOST_MESSAGES = 5
 
 
-def explain(source: GeneratedSource, log: str, what: str) -> str:
-    """The compiler's errors, each with the Python line it goes back to and the generated line."""
+def explain(source: GeneratedSource, log: str, what: str, foreign: ForeignCode = NO_FOREIGN_CODE) -> str:
+    """The compiler's errors, each with the Python line it goes back to and the generated line.
+
+    Those in what the author wrote in CUDA are said to be there; only others are the compiler's fault.
+    """
     lines = source.text.splitlines()
-    generated = any(source.line_map)
-    parts = [
-        f"{what} refused the source generated for {source.kernel}. "
-        "This is a bug of the compiler, not of the kernel."
-        if generated
-        else f"{what} refused {source.kernel}."
-    ]
+    parts, own = [], False
     for match in list(_MESSAGE.finditer(log))[:_MOST_MESSAGES]:
         number = int(match["line"])
         inside = match["file"].endswith(f"{source.kernel}.cu") and 0 < number <= len(lines)
         python = source.line_map[number - 1] if inside and number <= len(source.line_map) else 0
-        where = f"Python line {python}, " if python else ""
         text = f"\n    {lines[number - 1].strip()}" if inside else ""
-        parts.append(f"  {where}generated line {number}: {match['text']}{text}")
-    return "\n".join(parts) if len(parts) > 1 else f"{parts[0]}\n{log.strip()}"
+        theirs = foreign.explain(lines, number, match["text"]) if inside else None
+        own |= theirs is None
+        what_fails = theirs or f"generated line {number}: {match['text']}"
+        where = f"Python line {python}{': ' if theirs else ', '}" if python else ""
+        parts.append(f"  {where}{what_fails}{text}")
+    if parts and not own:
+        return "\n".join([f"{what} refused foreign code of {source.kernel}:", *parts])
+    generated = any(source.line_map)  # else it is a text of the caller's
+    head = f"{what} refused {source.kernel}."
+    if generated:
+        head = f"{what} refused the source generated for {source.kernel}. "
+        head += "This is a bug of the compiler, not of the kernel."
+    return "\n".join([head, *parts]) if parts else f"{head}\n{log.strip()}"

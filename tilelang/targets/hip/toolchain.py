@@ -16,6 +16,7 @@ from pathlib import Path
 from tilelang.arch.target import Target
 from tilelang.facts.reports import GeneratedSource
 from tilelang.runtime.artifact import Artifact
+from tilelang.targets.foreign_code import NO_FOREIGN_CODE, ForeignCode, foreign_code
 from tilelang.targets.lowered import LoweredKernel
 from tilelang.targets.toolchain_error import ToolchainError
 
@@ -45,16 +46,21 @@ def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
         source=lowered.source.text,
         language=lowered.source.language,
         line_map=lowered.source.line_map,
-        binary=compile_source(lowered.source, lowered.target, flags),
+        binary=compile_source(lowered.source, lowered.target, flags, foreign_code(lowered)),
         binary_format="hsaco",
     )
 
 
-def compile_source(source: GeneratedSource, target: Target, flags: Sequence[str] = ()) -> bytes:
-    """The code object (ELF) of `source`. Raises ToolchainError."""
+def compile_source(
+    source: GeneratedSource,
+    target: Target,
+    flags: Sequence[str] = (),
+    foreign: ForeignCode = NO_FOREIGN_CODE,
+) -> bytes:
+    """The code object (ELF) of `source`; `foreign`: what of it the author wrote. Raises ToolchainError."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.o"
-        _clang(source, target, ("-c", *flags), path)
+        _clang(source, target, ("-c", *flags), path, foreign)
         return path.read_bytes()
 
 
@@ -66,7 +72,13 @@ def assembly(source: GeneratedSource, target: Target) -> str:
         return path.read_text()
 
 
-def _clang(source: GeneratedSource, target: Target, options: tuple[str, ...], output: Path) -> None:
+def _clang(
+    source: GeneratedSource,
+    target: Target,
+    options: tuple[str, ...],
+    output: Path,
+    foreign: ForeignCode = NO_FOREIGN_CODE,
+) -> None:
     compiler = clang()
     if compiler is None:
         raise ToolchainError(
@@ -77,7 +89,7 @@ def _clang(source: GeneratedSource, target: Target, options: tuple[str, ...], ou
     command = [compiler, *FLAGS, f"--offload-arch={target.arch}", *options, str(path), "-o", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode:
-        raise ToolchainError(_at_python_lines(source, done.stderr, f"{compiler} for {target.arch}"))
+        raise ToolchainError(_at_python_lines(source, done.stderr, f"{compiler} for {target.arch}", foreign))
 
 
 @functools.cache
@@ -93,12 +105,13 @@ def clang() -> str | None:
     return None
 
 
-def _at_python_lines(source: GeneratedSource, log: str, compiler: str) -> str:
+def _at_python_lines(source: GeneratedSource, log: str, compiler: str, foreign: ForeignCode) -> str:
     """The compiler's errors, each with the Python line that its line of the source came from."""
     lines = [f"{compiler} refused the source of {source.kernel}:"]
     for match in re.finditer(r"kernel\.hip:(\d+):\d+: (error: .*)", log):
         number = int(match.group(1))
         line = source.line_map[number - 1] if number <= len(source.line_map) else 0
         place = f"line {line} of the kernel" if line else f"line {number} of the generated source"
-        lines.append(f"  {place}: {match.group(2)}")
+        theirs = foreign.explain(source.text.splitlines(), number, match.group(2))
+        lines.append(f"  {place}: {theirs or match.group(2)}")
     return "\n".join(lines) if len(lines) > 1 else f"{lines[0]}\n{log}"
