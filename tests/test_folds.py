@@ -6,6 +6,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from tests.on_device import DEVICES, compiled_for, random
+from tilelang.diagnostics.error import KernelError
 
 pytestmark = pytest.mark.parametrize("device", DEVICES)
 
@@ -302,3 +303,84 @@ def test_nan_is_the_result_where_it_is_asked_for(device, kind, dim, dtype):
     found = compiled_for(with_nan, device)(a, kind=kind, keep=True, dim=dim, dtype=dtype)
     want = {"max": a.amax(dim), "min": a.amin(dim), "absmax": a.abs().amax(dim)}[kind]
     torch.testing.assert_close(found, want, rtol=0, atol=0, equal_nan=True)
+
+
+@tilelang.jit
+def folded_by_each_thread(A, kind: str, dtype, dim: int, clear: bool):
+    K = 3 if dim else 5
+    A: T.Tensor((8, 3, 5), dtype)
+    R = T.empty((8, K), dtype)
+    with T.Kernel(1, threads=8):
+        t = T.get_thread_binding()
+        own = T.alloc_local((3, 5), dtype)
+        out = T.alloc_local((K,), dtype)
+        for i, j in T.grid(3, 5):
+            own[i, j] = A[t, i, j]
+        T.fill(out, 2)
+        T.reduce(own, out, kind, dim, clear)
+        for i in T.serial(K):
+            R[t, i] = out[i]
+    return R
+
+
+@pytest.mark.parametrize(
+    ("kind", "dim", "clear"), [("sum", 1, True), ("max", 0, False), ("abssum", 1, False)]
+)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int32])
+def test_each_thread_folds_an_array_of_its_own(device, kind, dim, clear, dtype):
+    a = integers(8, 3, 5, dtype=dtype, device=device)
+    found = compiled_for(folded_by_each_thread, device)(a, kind, dtype, dim, clear)
+    expected = {"sum": a.sum(dim + 1), "max": a.amax(dim + 1), "abssum": a.abs().sum(dim + 1)}[kind]
+    if not clear:
+        expected = expected.clamp(min=2) if kind == "max" else expected + 2
+    assert torch.equal(found, expected.to(dtype))
+
+
+@pytest.mark.parametrize("kind", ["max", "min", "absmax", "bitand", "bitor", "bitxor"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_truth_values(device, kind, dim):
+    generator = torch.Generator().manual_seed(2)
+    a = (torch.rand((16, 64), generator=generator) < 0.97).to(device)
+    a[3], a[:, 5] = False, True
+    found = compiled_for(folded, device)(a, kind, torch.bool, dim - 2 if dim else 0, "fragment", "fragment")
+    every, some, odd = a.all(dim), a.any(dim), a.sum(dim) % 2 == 1
+    expected = {"max": some, "absmax": some, "bitor": some, "min": every, "bitand": every, "bitxor": odd}
+    assert torch.equal(found, expected[kind])
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.uint64])
+def test_all_bits_of_unsigned_integers(device, dtype):
+    a = torch.full((16, 64), torch.iinfo(dtype).max, dtype=dtype, device=device)
+    found = compiled_for(folded, device)(a, "bitand", dtype, 1, "fragment", "fragment")
+    assert torch.equal(found.view(torch.uint8), torch.full_like(found.view(torch.uint8), 255))
+
+
+@tilelang.jit
+def reduced_truth(A, op: str):
+    A: T.Tensor((16, 64), "bool")
+    R = T.empty((64,), "bool")
+    with T.Kernel(1, threads=128):
+        fold = T.alloc_reducer((64,), "bool", op=op)
+        out = T.alloc_fragment((64,), "bool")
+        T.reducer_init(fold)
+        for i, j in T.Parallel(16, 64):
+            T.reducer_update(fold[j], A[i, j])
+        T.finalize_reducer(fold, out)
+        T.copy(out, R)
+    return R
+
+
+@pytest.mark.parametrize("op", ["max", "min", "bitxor"])
+def test_reducers_of_truth_values(device, op):
+    a = (torch.rand((16, 64), generator=torch.Generator().manual_seed(3)) < 0.9).to(device)
+    expected = {"max": a.any(0), "min": a.all(0), "bitxor": a.sum(0) % 2 == 1}[op]
+    assert torch.equal(compiled_for(reduced_truth, device)(a, op), expected)
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "said"),
+    [("bitand", "float32", "the bits of integers and bool"), ("sum", "bool", "adds numbers, not bool")],
+)
+def test_reducers_that_no_dtype_has(device, op, dtype, said):
+    with pytest.raises(KernelError, match=said):
+        compiled_for(reducers, device).compile(M=4, N=4, op=op, dtype=dtype, old=False, parts=1)

@@ -215,3 +215,53 @@ def test_reductions_take_turns_in_one_workspace_where_memory_is_scarce(
     assert np.array_equal(top, a.max(1))
     np.testing.assert_allclose(total, a.sum(1), rtol=1e-4, atol=1e-3)
     assert statistics.barriers == 2 + more, "one before each fold, one before the second may reuse the space"
+
+
+PRIVATE = """
+@tilelang.jit
+def k(A, R, dim, clear):
+    K = 3 if dim else 5
+    A: T.Tensor((32, 3, 5), "float32")
+    R: T.Tensor((32, K), "float32")
+    with T.Kernel(1, threads=32):
+        t = T.get_thread_binding()
+        own = T.alloc_local((3, 5), "float32")
+        out = T.alloc_local((K,), "float32")
+        for i, j in T.grid(3, 5):
+            own[i, j] = A[t, i, j]
+        T.fill(out, 2)
+        T.reduce_sum(own, out, dim=dim, clear=clear)
+        for i in T.serial(K):
+            R[t, i] = out[i]
+"""
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_each_thread_folds_an_array_of_its_own(rng: np.random.Generator, dim: int) -> None:
+    a = random(rng, (32, 3, 5), "int32").astype("float32")
+    r = poison((32, 3 if dim else 5), "float32")
+    run_text(PRIVATE, {"A": a, "R": r}, dim=dim, clear=dim == 0)
+    assert np.array_equal(r, a.sum(dim + 1) + (0 if dim == 0 else 2))
+
+
+TRUTH = """
+@tilelang.jit
+def k(A, B, kind):
+    A: T.Tensor((8, 40), "bool")
+    B: T.Tensor((8,), "bool")
+    with T.Kernel(1, threads=64):
+        a = T.alloc_fragment((8, 40), "bool")
+        b = T.alloc_fragment((8,), "bool")
+        T.copy(A, a)
+        T.reduce(a, b, kind, 1, True)
+        T.copy(b, B)
+"""
+
+
+@pytest.mark.parametrize("kind", ["max", "min", "bitxor"])
+def test_truth_values(rng: np.random.Generator, kind: str) -> None:
+    a, b = rng.random((8, 40)) < 0.97, np.zeros(8, "bool")
+    a[3] = False
+    run_text(TRUTH, {"A": a, "B": b}, kind=repr(kind))
+    fold = {"max": np.logical_or, "min": np.logical_and, "bitxor": np.logical_xor}[kind]
+    assert np.array_equal(b, fold.reduce(a, axis=1))

@@ -19,6 +19,7 @@ from tilelang.ir.tile_program import Alloc
 from tilelang.ir.values import Buffer, Unknown, show
 
 _REDUCERS = ("sum", "max", "min", "bitand", "bitor", "bitxor")
+_OF_BOOL = {"max": "bitor", "min": "bitand"}  # what these folds of truth values are
 _FALLBACK = {
     "local.reducer": "reducer",
     "shared": "shared_tile",
@@ -54,9 +55,22 @@ def allocate(run: Run, scope: str, call: Bound) -> Any:
     if op not in _REDUCERS:
         what = f"`op` is one of {', '.join(map(repr, _REDUCERS))}, not {op!r}"
         return run.report(BAD_ARGUMENTS, call.span_of("op"), callee=call.callee, what=what)
+    if not isinstance(dtype, Unknown) and (refused := _refused_fold(str(op), str(dtype))):
+        return run.report(BAD_ARGUMENTS, call.span_of("op"), callee=call.callee, what=refused)
     made = _allocated(run, scope, dims, dtype, call)
-    made.reducer = str(op)
+    made.reducer = _OF_BOOL.get(str(op), str(op)) if str(dtype) == "bool" else str(op)
     return made
+
+
+def _refused_fold(op: str, dtype: str) -> str:
+    """Why a reducer cannot fold elements of that dtype in this way; empty if it can."""
+    if op.startswith("bit") and "float" in dtype:
+        return f"`op` {op!r} combines the bits of integers and bool, not {dtype}"
+    if op == "sum" and dtype == "bool":
+        return (
+            "`op` 'sum' adds numbers, not bool: count in an integer dtype, or use 'max' for whether any holds"
+        )
+    return ""
 
 
 def _changing(run: Run, dim: Any) -> list[str]:

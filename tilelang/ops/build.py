@@ -22,7 +22,7 @@ def operand_region(region: Region, extents: Sequence[Value]) -> Any:
 def convert(value: Value, dtype: str) -> Any:
     """A scalar as an expression of `dtype`: a constant, or a cast where the dtypes differ."""
     if isinstance(value, bool | int | float):
-        return X.const(value, dtype)
+        return X.const(bool(value) if dtype == "bool" else value, dtype)
     return value if str(value.ty) == dtype else X.Cast(dtype, value)
 
 

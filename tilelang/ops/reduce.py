@@ -82,10 +82,13 @@ def build(record: OpRecord) -> Any:
     src, dst, dim = record.region("buffer"), record.region("out"), reduced_dim(record)
     if src is None or dst is None or dim is None:
         raise ValueError("the operands of a reduction must be known")
+    kind = option(record.value("kind", "sum"))
+    if str(dst.buffer.dtype) == "bool":
+        kind = _OF_BOOL.get(kind, kind)
     return Reduce(
         operand_region(src, src.extents),
         operand_region(dst, dst.extents),
-        kind=option(record.value("kind", "sum")),
+        kind=kind,
         dim=dim,
         clear=bool(as_int(record.value("clear", True))),
         span=to_tvm(record.span),
@@ -94,6 +97,9 @@ def build(record: OpRecord) -> Any:
 
 
 _TILES = frozenset({"local.fragment", "shared"})
+_SUMS = ("sum", "abssum")
+# What the folds of numbers are of truth values.
+_OF_BOOL = {"max": "bitor", "absmax": "bitor", "min": "bitand"}
 _PRIVATE = frozenset({"local", "local.var"})
 
 
@@ -111,6 +117,16 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
             buffer=src.buffer.name,
             dtype=info.name,
             kind=f"T.reduce_{kind}",
+            works="works on the bits of integers and bool: view it as integers with T.view",
+        )
+    if kind in _SUMS and dtype_name(dst.buffer) == "bool":
+        yield REDUCE_DTYPE.at(
+            record.span_of("out"),
+            related=declared(dst.buffer),
+            buffer=dst.buffer.name,
+            dtype="bool",
+            kind=f"T.reduce_{kind}",
+            works="adds numbers: count into an integer tile, or ask with T.reduce_max whether any holds",
         )
     a, b = src.buffer.scope, dst.buffer.scope
     if not ({a, b} <= _TILES or (a == "local" and b in _PRIVATE)):

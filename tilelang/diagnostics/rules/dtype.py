@@ -76,8 +76,8 @@ REDUCE_DTYPE = Rule(
     "reduce-dtype",
     "dtype",
     Severity.ERROR,
-    "Bits are combined in integers only.",
-    "{buffer} is {dtype}; {kind} works on the bits of integers and bool: view it as integers with T.view",
+    "Bits are combined in integers only, and truth values are not added.",
+    "{buffer} is {dtype}; {kind} {works}",
 )
 
 NARROW_ACCUMULATOR = Rule(

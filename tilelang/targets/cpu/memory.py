@@ -101,7 +101,7 @@ class Memory:
             return unpacked(X.BufferLoad(flat, [_half(offset)]), offset, dtype, name_value)
         value = X.BufferLoad(flat, [offset])
         if dtype == "bool":
-            return cast(value, "bool")
+            return cast(value, str(value.ty.dtype).replace("int8", "bool"))
         return widened(value, dtype, name_value) if is_narrow(dtype) else value
 
     def store(
@@ -118,7 +118,7 @@ class Memory:
             byte = X.BufferLoad(flat, [_half(offset)])
             return X.BufferStore(flat, packed(byte, offset, value, dtype, name_value), [_half(offset)], span)
         if dtype == "bool":
-            value = cast(value, "int8")
+            value = cast(value, str(value.ty.dtype).replace("bool", "int8"))
         elif is_narrow(dtype):
             value = narrowed(value, dtype, name_value)
         return X.BufferStore(flat, value, [offset], span)

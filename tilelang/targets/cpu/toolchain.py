@@ -16,6 +16,7 @@ from tvm.tirx.op import register_intrin_lowering
 
 from tilelang.runtime import cpu as loader
 from tilelang.runtime.artifact import Artifact
+from tilelang.targets.cpu.compared_truth import compare_bytes
 from tilelang.targets.cpu.opaque_conversions import hide_conversions
 from tilelang.targets.cpu.wrapping_unsigned import wrap_unsigned
 from tilelang.targets.foreign_code import foreign_code
@@ -89,6 +90,11 @@ def _c_fmod(call: Any) -> Any:
 register_intrin_lowering("tirx.fmod", target="llvm", f=_c_fmod)
 
 
+def _for_llvm(func: X.PrimFunc) -> X.PrimFunc:
+    """`func` without what TVM's emission gets wrong."""
+    return wrap_unsigned(compare_bytes(hide_conversions(func)))
+
+
 def _effort(flags: Sequence[str]) -> int:
     """The optimisation level among a compiler's flags, the last one given."""
     levels = [int(f[2]) for f in flags if f in ("-O0", "-O1", "-O2", "-O3")]
@@ -122,7 +128,7 @@ def _packed(lowered: LoweredKernel, target: Any) -> tvm.IRModule:
     """
     t = X.transform
     parts = lowered.parts or (lowered,)
-    module = tvm.IRModule({part.name: wrap_unsigned(hide_conversions(part.func)) for part in parts})
+    module = tvm.IRModule({part.name: _for_llvm(part.func) for part in parts})
     for step in (
         t.AnnotateEntryFunc(),
         t.BindTarget(target.with_host(target)),

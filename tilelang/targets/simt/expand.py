@@ -2,8 +2,9 @@
 
 In:  a tile function.
 Out: the same with every `tl.copy`, `tl.fill` and `tl.atomic_tile` written as a loop of kind Parallel, so that
-     bounds, layouts and vector widths are decided in one place for all elementwise work.
-Not: gemm and reduce, which have lowerings of their own.
+     bounds, layouts and vector widths are decided in one place for all elementwise work. What works on an
+     array that each thread has for itself becomes loops that every thread runs, reductions among them.
+Not: gemm and reductions of tiles, which have lowerings of their own.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from tilelang.ir import tile_ops
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
+from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.passes.walk import constant, loop_kind, remake
 from tilelang.targets.simt.ops.atomic import atomic_loop, one_by_one
 from tilelang.targets.simt.ops.copy import copy_loop
 from tilelang.targets.simt.ops.fill import fill_loop
+from tilelang.targets.simt.ops.reduce import is_private, private_reduce
 from tilelang.targets.simt.ops.scan import scan_loops
 
 _PRIVATE = ("local", "local.var")  # scopes of memory that each thread has for itself
@@ -45,6 +48,9 @@ def _expand(stmt: Any) -> Any:
             return _by_each_thread(fill_loop(fill), fill.dst.source)
         if tile_ops.is_call(stmt.value, tile_ops.SCAN):
             return scan_loops(Scan.read(stmt.value))
+        if tile_ops.is_call(stmt.value, tile_ops.REDUCE):
+            reduce = Reduce.read(stmt.value)
+            return private_reduce(reduce) if is_private(reduce) else stmt
         if tile_ops.is_call(stmt.value, tile_ops.ATOMIC_TILE):
             return atomic_loop(AtomicTile.read(stmt.value))
         return stmt

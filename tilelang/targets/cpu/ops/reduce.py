@@ -42,7 +42,9 @@ _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _wide(dtype: str) -> str:
-    """What partial results are kept in: float32 for floats of 16 bits and fewer."""
+    """What partial results are kept in: float32 for floats of 16 bits and fewer, a byte for truth values."""
+    if dtype == "bool":
+        return "int8"
     narrow = dtype in ("float16", "bfloat16") or float_format(dtype) is not None
     return "float32" if narrow else dtype
 

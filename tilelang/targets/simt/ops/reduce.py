@@ -25,11 +25,13 @@ from tilelang.passes.guard_bounds import conjunction
 from tilelang.passes.loop_layouts import reduced_dims
 from tilelang.passes.walk import FRAGMENT, constant, index
 from tilelang.targets.simt.block import Block, local, unrolled
+from tilelang.targets.simt.ops.copy import loop_names
 from tilelang.targets.simt.ops.parallel import first_replica
 
 SHUFFLE_XOR = "tl.shuffle_xor"  # (value, lane mask): the value of the lane whose number differs in the mask
 
 Combine = Callable[[Any, Any], Any]
+_WRITTEN_OUT = 64  # iterations of a loop over a private array that are unrolled
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ KINDS: dict[str, _Kind] = {
     "min": _Kind(X.Min),
     "abssum": _Kind(lambda a, b: a + b, absolute=True),
     "absmax": _Kind(X.Max, absolute=True),
+    # Of truth values too: `&&` would skip its second operand, a shuffle that all lanes have to take part in.
     "bitand": _Kind(X.bitwise_and),
     "bitor": _Kind(X.bitwise_or),
     "bitxor": _Kind(X.bitwise_xor),
@@ -57,6 +60,55 @@ def nan_wins(combine: Combine) -> Combine:
         return X.if_then_else(X.isnan(a), a, X.if_then_else(X.isnan(b), b, combine(a, b)))
 
     return both
+
+
+def is_private(reduce: Reduce) -> bool:
+    """Whether the tile is an array that each thread has for itself."""
+    return str(reduce.src.source.scope()) == "local"
+
+
+def private_reduce(reduce: Reduce) -> Any:
+    """The loops in which every thread folds an array of its own."""
+    kind = KINDS[reduce.kind]
+    combine = nan_wins(kind.combine) if reduce.nan_propagate else kind.combine
+    src, dst, span = reduce.src, reduce.dst, reduce.span
+    out_dtype = str(dst.source.dtype)
+    dtype = _accumulator(out_dtype)
+    total = local(f"{dst.source.name}_part", dtype, 1)
+    dims = [d for d in range(len(src.region)) if d != reduce.dim]
+    kept = [X.Var(name, "int32") for name in loop_names(len(dims))]
+    folded = X.Var("r", "int32")
+    steps = dict(zip(dims, kept, strict=True)) | {reduce.dim: folded}
+    value: Any = X.BufferLoad(src.source, [r.min + steps[d] for d, r in enumerate(src.region)])
+    value = value if str(src.source.dtype) == dtype else X.Cast(dtype, value)
+    value = X.abs(value) if kind.absolute else value
+    held = X.BufferLoad(total, [index(0)])
+    places = [
+        r.min if d is None else r.min + steps[d]
+        for d, r in zip(reduced_dims(reduce), dst.region, strict=True)
+    ]
+    old: Any = X.BufferLoad(dst.source, places)
+    first = identity(reduce.kind, dtype)
+    if not reduce.clear:
+        first = old if out_dtype == dtype else X.Cast(dtype, old)
+    step = X.BufferStore(total, combine(held, value), [index(0)], span)
+    body = seq(
+        [
+            X.AllocBuffer(total, span=span),
+            X.BufferStore(total, first, [index(0)], span),
+            _serial(folded, src.region[reduce.dim].extent, step, span),
+            X.BufferStore(dst.source, held if out_dtype == dtype else X.Cast(out_dtype, held), places, span),
+        ]
+    )
+    for dim, var in reversed(list(zip(dims, kept, strict=True))):
+        body = _serial(var, src.region[dim].extent, body, span)
+    return body
+
+
+def _serial(var: ir.Var, extent: Any, body: Any, span: Any) -> Any:
+    few = (constant(extent) or _WRITTEN_OUT + 1) <= _WRITTEN_OUT
+    kind = X.ForKind.UNROLLED if few else X.ForKind.SERIAL
+    return X.For(var, index(0), extent, kind, body, span=span)
 
 
 def lower_reduce(stmt: Any, block: Block) -> Any:
