@@ -148,6 +148,24 @@ NOTHING_TO_PREFETCH = replace(
     NOT_PREFETCHED,
     message="num_stages={stages} has no effect: {cause}",
 )
+PIPELINE_SCHEDULE_LENGTH = Rule(
+    "pipeline-schedule",
+    "order",
+    Severity.ERROR,
+    "A schedule by hand has one entry per statement and runs no reader before its writer.",
+    "`{name}` has {given} entries, but the loop over {loop} has {count} statements: one entry per statement, "
+    "in the order of the text",
+)
+PIPELINE_SCHEDULE_TWICE = replace(
+    PIPELINE_SCHEDULE_LENGTH,
+    message="statements {first} and {second} of the loop both have place {place} in `order`: each needs one "
+    "of its own",
+)
+PIPELINE_SCHEDULE_DEPENDENCE = replace(
+    PIPELINE_SCHEDULE_LENGTH,
+    message="statement {writer} writes {buffer} and statement {reader} reads it, but `{name}` gives them "
+    "{first} and {second}: the reader would run first",
+)
 PARALLEL_REDUCTION_RACE = Rule(
     "parallel-reduction-race",
     "order",
