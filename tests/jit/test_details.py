@@ -279,7 +279,7 @@ def test_a_problem_of_one_specialisation_is_a_warning_that_names_it():
     text += "\n\nk(x, x, x, True)\nk(x, x, x, False)\n"
     problem = layout_problem(text)
     assert problem is not None and problem.severity is Severity.WARNING
-    assert problem.message.startswith("with swap=True: d is laid out by T.gemm at line 18")
+    assert problem.message.startswith("with swap=True: d[j, i] and c[i, j] lie in different threads")
 
 
 def test_a_comment_silences_them_and_is_never_called_unused():

@@ -175,15 +175,20 @@ def _arrive(run: Run, call: Bound) -> None:
 
 def _registers(increase: bool | None) -> Callable[[Run, Bound], None]:
     def emit(run: Run, call: Bound) -> None:
-        number, up = as_int(call.value("reg_count")), increase
+        count, up = call.value("reg_count"), increase
+        number = as_int(count)
         if up is None:
             given = call.value("is_inc")
             if isinstance(given, Unknown):
                 run.complete = False
                 return
             up = bool(given)
+        if isinstance(count, Unknown):
+            run.complete = False
+            return
         if number is None or not 24 <= number <= 256 or number % 8:
-            what = "`reg_count` is 24 to 256, a multiple of 8, known at compile time"
+            near = "" if number is None else f"; the nearest is {min(max(24, round(number / 8) * 8), 256)}"
+            what = f"`reg_count` is a multiple of 8 from 24 to 256, known at compile time{near}"
             run.report(BAD_ARGUMENTS, call.span_of("reg_count"), callee=call.callee, what=what)
         elif _in_launch(run, call):
             _emit(run, "setmaxnreg_inc" if up else "setmaxnreg_dec", [X.const(number, "int32")], call)

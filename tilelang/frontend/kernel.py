@@ -20,6 +20,7 @@ from tilelang.diagnostics.rules.python import (
 )
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.annotations import evaluated_annotation, native_annotation
+from tilelang.frontend.deprecated import without_keyword
 from tilelang.frontend.functions import new_scope
 from tilelang.frontend.model import NO_VALUE, Function, PrimFunction, TensorType
 from tilelang.frontend.native_functions import NATIVE_ANNOTATIONS
@@ -92,8 +93,9 @@ def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
                 "out_idx is for factories of kernels; here the outputs are what T.empty makes and the kernel "
             )
             what += "returns: remove it"
-            at = run.source.name_span(definition(function))
-            run.report(BAD_ARGUMENTS, at, callee="tilelang.jit", what=what)
+            node = definition(function)
+            fixes = _without_option(run, node, "out_idx")
+            run.report(BAD_ARGUMENTS, _outputs_span(run, node), fixes=fixes, callee="tilelang.jit", what=what)
     _check_consts(run, stopped or request.stop_at_launch, request.named)
     return _program(run, request, style, outputs, missing)
 
@@ -143,6 +145,14 @@ def _parameter_names(args: ast.arguments) -> list[str]:
 
 def _parameters(args: ast.arguments) -> list[ast.arg]:
     return [*args.posonlyargs, *args.args, *args.kwonlyargs]
+
+
+def _without_option(run: Run, node: ast.FunctionDef, name: str) -> tuple[Fix, ...]:
+    """The edit that removes a keyword from the decorator that has it."""
+    for item in node.decorator_list:
+        if isinstance(item, ast.Call) and any(k.arg == name for k in item.keywords):
+            return without_keyword(run.source, item, name)
+    return ()
 
 
 def _interpret(run: Run, function: Function, scope: Any) -> tuple[Any, bool]:

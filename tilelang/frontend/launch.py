@@ -356,6 +356,10 @@ def _bind_blocks(run: Run, target: ast.expr | None, block_vars: tuple[ir.Var, ..
         value: Any = block_vars[0] if len(block_vars) == 1 else tuple(block_vars)
         bind_name(run, target.id, value, run.span(target))
         return
+    if isinstance(target, ast.Tuple | ast.List) and len(target.elts) > len(block_vars) == _MAX_DIMENSIONS:
+        for element in target.elts:  # too many extents, which was said of the grid
+            assign(run, element, Unknown("a grid has no such dimension"))
+        return
     if isinstance(target, ast.Tuple | ast.List) and len(target.elts) != len(block_vars):
         span: Span = run.span(target)
         what = f"the grid has {len(block_vars)} dimension(s), but {len(target.elts)} names are bound to it"

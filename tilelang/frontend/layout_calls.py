@@ -24,6 +24,7 @@ from tilelang.language.layouts import Fragment, Layout
 from tilelang.layout.annotated import LAYOUTS, Annotation, annotations_text, loop_text
 from tilelang.layout.formula import formula_text
 from tilelang.ops.operands import declared
+from tilelang.ops.source_edits import entry_spans
 
 _SWIZZLES = {
     "make_swizzled_layout": 0,
@@ -298,7 +299,9 @@ def _annotate(run: Run, call: Bound) -> None:
         run.report(BAD_ARGUMENTS, span, callee=call.callee, what=what)
         return
     found = dict(run.layouts)
-    for key, value in given.items():
+    places = entry_spans(span, run.source.text)
+    places = places if len(places) == len(given) else [span] * len(given)
+    for at, (key, value) in zip(places, given.items(), strict=True):
         buffer = _buffer(key)
         if isinstance(buffer, Unknown) or isinstance(value, Unknown):
             run.complete = False
@@ -308,22 +311,22 @@ def _annotate(run: Run, call: Bound) -> None:
             run.report(BAD_ARGUMENTS, span, callee=call.callee, what=what)
             continue
         if isinstance(value, Layout | Fragment):
-            value = _made_outside(run, value, span)
+            value = _made_outside(run, value, at)
         elif callable(value) and not isinstance(value, LayoutValue):
             function = value
             value = _evaluated(
-                run, call, "layout_map", lambda f=function, b=buffer, s=span: layout_of(f, b.shape, s)
+                run, call, "layout_map", lambda f=function, b=buffer, s=at: layout_of(f, b.shape, s)
             )
         if isinstance(value, Unknown):
             run.complete = False
             continue
         wrong = _misfit(buffer, value)
         if wrong:
-            run.report(BAD_ARGUMENTS, span, callee=call.callee, what=wrong)
+            run.report(BAD_ARGUMENTS, at, callee=call.callee, what=wrong)
             continue
         clash = _clash(value.annotation)
         if clash is not None:
-            run.report(LAYOUT_NOT_INJECTIVE, span, related=declared(buffer), buffer=buffer.name, **clash)
+            run.report(LAYOUT_NOT_INJECTIVE, at, related=declared(buffer), buffer=buffer.name, **clash)
             continue
         found[buffer.name] = value.annotation
     run.layouts = found

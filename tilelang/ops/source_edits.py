@@ -86,6 +86,19 @@ def argument_of(call: Span, source: str, position: int, name: str) -> ast.expr |
     return next((k.value for k in node.keywords if k.arg == name), None)
 
 
+def entry_spans(outer: Span, source: str) -> list[Span]:
+    """The places of the values of the dict written out at a span; none if it is something else, or takes
+    entries from elsewhere.
+    """
+    try:
+        node = ast.parse(f"({span_text(outer, source)})", mode="eval").body
+    except (SyntaxError, ValueError):
+        return []
+    if not isinstance(node, ast.Dict) or None in node.keys:
+        return []
+    return [_span_in(outer, source, value) for value in node.values]
+
+
 def factor_edit(span: Span, source: str, names: list[str], function: str) -> Edit | None:
     """Write `function(x)` for the first of `names` that is a factor in the expression at a span; None if none
     is.

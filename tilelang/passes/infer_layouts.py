@@ -72,6 +72,7 @@ from tilelang.passes.walk import (
     walk,
 )
 
+_ANNOTATED = "T.annotate_layout"
 _GEMM = "T.gemm"  # how messages about what a gemm pins begin
 
 
@@ -288,7 +289,7 @@ class _Inference:
             span, name = place_of(stmt.span), str(stmt.buffer.name)
             raise KernelError([rules.FRAGMENT_VIEW.at(span, buffer=name, target=self._target)])
         if isinstance(stmt, X.AllocBuffer | X.DeclBuffer):
-            self._allocation(stmt.buffer)
+            self._allocation(stmt.buffer, stmt.span)
         elif loop_kind(stmt) == "Parallel":
             self._loops.append((parallel_loop(stmt), outer, self._runs(stmt, team)))
             return
@@ -317,7 +318,7 @@ class _Inference:
         for child, inside in self._children(stmt, team):
             self._collect(child, outer, inside)
 
-    def _allocation(self, buffer: ir.Var) -> None:
+    def _allocation(self, buffer: ir.Var, span: Any) -> None:
         handle = buffer.__chandle__()
         if buffer.scope() == FRAGMENT or buffer.scope().startswith("shared"):
             self._buffers[handle] = buffer
@@ -327,20 +328,19 @@ class _Inference:
         if annotated is None:
             return
         if annotated.kind == "fragment":
-            self._annotated_fragment(buffer, annotated)
+            self._annotated_fragment(buffer, annotated, span)
         elif buffer.scope().startswith("shared"):
             self._shared[handle] = annotated.shared(shape_of(buffer), bits_of(str(buffer.dtype)))
             if annotated.kind != "auto":  # else what a gemm needs is better still
                 self._fixed.add(handle)
 
-    def _annotated_fragment(self, buffer: ir.Var, annotated: Annotation) -> None:
-        span = self._func.span
+    def _annotated_fragment(self, buffer: ir.Var, annotated: Annotation, span: Any) -> None:
         threads = self._threads_of(buffer.__chandle__())
         fragment = annotated.fragment(threads)
         if fragment is None:
             problem = rules.FRAGMENT_ANNOTATION.at(place_of(span), buffer=str(buffer.name), threads=threads)
             raise KernelError([problem])
-        self._pin(buffer.__chandle__(), fragment, "T.annotate_layout", span)
+        self._pin(buffer.__chandle__(), fragment, _ANNOTATED, span)
 
     # Strict
 
@@ -695,7 +695,7 @@ class _Inference:
             None,
         )
         related = tuple(
-            Related(at, f"{u.buffer.name} gets its layout from {self._cause[u.handle][0]} here")
+            Related(at, _cause_note(str(u.buffer.name), self._cause[u.handle][0]))
             for u in (use, other)
             if u is not None and u.handle in self._cause
             if (at := from_tvm(self._cause[u.handle][1])) is not None
@@ -704,6 +704,16 @@ class _Inference:
         if other is None:
             return rules.FRAGMENT_LAYOUT.at(span, related=related, buffer=name)
         causes = [self._cause_text(u.handle) for u in (use, other)]
+        mine, its = (self._state.fragments.get(u.handle) for u in (use, other))
+        alike = mine is not None and its is not None and same_places(mine, its)
+        if alike and _shown(use) != _shown(other):
+            return rules.FRAGMENT_PLACES.at(
+                span,
+                related=related,
+                element=f"{name}[{_shown(use)}]",
+                other=f"{other.buffer.name}[{_shown(other)}]",
+                buffer=name,
+            )
         one_way = "move one of them with T.copy, which goes through shared memory"
         by_policy = all(c.startswith(_GEMM) for c in causes)
         return rules.FRAGMENT_LAYOUT_CONFLICT.at(
@@ -721,12 +731,16 @@ class _Inference:
         if handle not in self._cause:
             return "its other uses"
         what, span = self._cause[handle]
+        if what == _ANNOTATED:
+            return what
         subject, bracket, rest = what.partition(" (")
         return f"{subject} at line {place_of(span).line}{bracket}{rest}"
 
     def _pinned_twice(self, handle: int, first: tuple[str, Any], second: tuple[str, Any]) -> Problem:
         earlier = place_of(first[1])
-        related = (Related(earlier, f"{first[0]} needs one layout of {self._buffers[handle].name}"),)
+        name = str(self._buffers[handle].name)
+        note = f"{first[0]} needs one layout of {name}"
+        related = (Related(earlier, _cause_note(name, first[0]) if first[0] == _ANNOTATED else note),)
         gemms = first[0].startswith(_GEMM) and second[0].startswith(_GEMM)
         roles = {role for what in (first[0], second[0]) for role in ("A", "B") if f"operand {role}" in what}
         return rules.FRAGMENT_PINNED_TWICE.at(
@@ -802,3 +816,14 @@ def _register_vector(site: Site) -> int:
     """Lanes worth keeping together in registers: 16 bytes of the widest fragment."""
     bits = max((bits_of(str(u.buffer.dtype)) for u in site.uses), default=128)
     return max(1, 128 // bits)
+
+
+def _cause_note(name: str, cause: str) -> str:
+    """What stands beside the place that decides a layout; an annotation has the tile's own."""
+    if cause == _ANNOTATED:
+        return f"{name}, which {cause} lays out"
+    return f"{name} gets its layout from {cause} here"
+
+
+def _shown(use: Use) -> str:
+    return ", ".join(str(i) for i in use.indices)

@@ -75,6 +75,11 @@ FRAGMENT_LAYOUT_CONFLICT = replace(
     message="{buffer} is laid out by {cause}, {other} by {other_cause}: their elements lie in different "
     "threads, and this statement needs them in one; {cure}",
 )
+FRAGMENT_PLACES = replace(
+    FRAGMENT_LAYOUT,
+    message="{element} and {other} lie in different threads, and this statement needs them in one: copy "
+    "{buffer} to a shared tile (T.alloc_shared, T.copy) and read that",
+)
 FRAGMENT_PINNED_TWICE = replace(
     FRAGMENT_LAYOUT,
     message="{buffer} would need two distributions over the threads: one for {first}, another for {second} "
