@@ -91,7 +91,9 @@ class History:
         """Whether anything may have been written before `at` runs for the first time."""
         if self.escaped or at.context.maybe:
             return True
-        return any(w.may_precede(at) for w in self.writes if w is not at)
+        # A statement that reads before it writes, as in `n[0] += 1`, has not run before it runs first.
+        own = at.order if at.mode == "read" and at.starts is not None else None
+        return any(w.may_precede(at) for w in self.writes if w is not at and w.order != own)
 
 
 def histories(subject: Subject) -> list[History]:

@@ -11,7 +11,7 @@ from tilelang.analysis.contents import History, histories
 from tilelang.analysis.dataflow import Flow, dataflow, mentioned_elsewhere
 from tilelang.analysis.subject import Subject, is_tile
 from tilelang.diagnostics.problem import Problem, Related
-from tilelang.diagnostics.rules.order import UNUSED_RESULT, UNUSED_UPDATE
+from tilelang.diagnostics.rules.order import UNUSED_RESULT, UNUSED_UPDATE, UNUSED_VARIABLE
 from tilelang.ir.values import Buffer
 
 
@@ -30,6 +30,27 @@ def check(subject: Subject) -> Iterator[Problem]:
             buffer=history.buffer.name,
             line=write.span.line,
             whom="itself" if alone else " and ".join(others),
+        )
+
+
+def check_variables(subject: Subject) -> Iterator[Problem]:
+    """Scalar variables that are assigned and whose name is never read."""
+    if not subject.program.complete:
+        return
+    read = {buffer for _, buffer in (*subject.program.uses, *subject.program.handed_on)}
+    read |= {a.buffer for a in subject.program.accesses if a.mode != "write"}
+    told: set[Buffer] = set()
+    for access in subject.program.accesses:
+        buffer = access.buffer
+        if buffer.scope != "local.var" or buffer in read or buffer in told or access.context.maybe:
+            continue
+        told.add(buffer)
+        yield UNUSED_VARIABLE.at(
+            buffer.name_span,
+            related=(Related(access.span, "set here"),),
+            tags=("unnecessary",),
+            buffer=buffer.name,
+            line=access.span.line,
         )
 
 

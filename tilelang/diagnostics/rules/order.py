@@ -66,6 +66,13 @@ UNUSED_UPDATE = replace(
     "the statement that uses it is missing, or names another tile",
 )
 
+UNUSED_VARIABLE = replace(
+    UNUSED_RESULT,
+    level=Severity.HINT,
+    message="{buffer} is set at line {line}, but nothing reads it: the statement that uses it is missing, or "
+    "names another variable",
+)
+
 CONSTANT_TILE = Rule(
     "constant-tile",
     "order",
@@ -173,6 +180,12 @@ PARALLEL_REDUCTION_RACE = Rule(
     "Iterations of T.Parallel that update one element race.",
     "iterations {first} and {second} both read, change and write back {access} at the same time, so one of "
     "the changes is lost: use T.reduce_sum, or a serial loop over {vars}",
+)
+PRIVATE_REDUCTION = replace(
+    PARALLEL_REDUCTION_RACE,
+    level=Severity.WARNING,
+    message="{buffer} is private to each thread, so after the loop each holds what its own iterations of "
+    "{vars} made, and line {line} writes one of these: use T.reduce_sum on a tile, or T.alloc_reducer",
 )
 PARALLEL_WRITE_RACE = Rule(
     "parallel-write-race",
