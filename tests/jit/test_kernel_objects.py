@@ -19,6 +19,7 @@ from tilelang.backend.target import determine_target
 from tilelang.cache import clear_cache
 from tilelang.engine.param import CompiledArtifact, KernelParam
 from tilelang.jit import JITKernel
+from tilelang.runtime.bind import ArgumentError
 
 
 def adding(n=64, step=1.0):
@@ -180,3 +181,49 @@ class TestLowered:
         assert param.shape == [64] and param.torch_dtype() is torch.float32
         number = KernelParam.from_var(X.Var("n", "int32"))
         assert number.is_scalar() and number.dtype == "int32" and number.name == "n"
+
+
+class TestCallsByName:
+    def test_inputs_may_be_named(self):
+        kernel = tilelang.compile(adding(), out_idx=[1], target="cpu")
+        a, b = torch.randn(64), torch.zeros(64)
+        torch.testing.assert_close(kernel(A=a), a + 1)
+        tilelang.compile(adding(), target="cpu")(a, B=b)
+        torch.testing.assert_close(b, a + 1)
+
+    @pytest.mark.parametrize(
+        ("args", "named", "says"),
+        [
+            ((), {"C": 1}, "main has no input C; it takes A, B"),
+            ((torch.zeros(64),), {"A": 1}, "main got A twice, by position and by name"),
+            ((), {"B": 1}, "main got no A; it takes A, B"),
+        ],
+    )
+    def test_wrong_names_are_told(self, args, named, says):
+        with pytest.raises(ArgumentError, match=says):
+            tilelang.compile(adding(), target="cpu")(*args, **named)
+
+
+class TestFunctionsWithoutALaunch:
+    def test_the_cpu_runs_their_statements_once(self):
+        @T.prim_func
+        def main(A: T.Tensor((8, 4), "float32"), B: T.Tensor((8, 4), "float32"), C: T.Tensor((1,), "int32")):
+            for i, j in T.grid(8, 4):
+                B[i, j] = A[i, j] * 2
+            C[0] += 1
+
+        kernel = tilelang.compile(main, target="cpu")
+        a, b, c = torch.randn(8, 4), torch.zeros(8, 4), torch.zeros(1, dtype=torch.int32)
+        kernel(a, b, c)
+        torch.testing.assert_close(b, a * 2)
+        assert c.item() == 1
+        assert "def main" in main.script()
+
+    def test_a_gpu_does_not(self):
+        @T.prim_func
+        def main(A: T.Tensor((8,), "float32")):
+            for i in T.serial(8):
+                A[i] = 0.0
+
+        with pytest.raises(ValueError, match=r"main has no T\.Kernel: cuda:sm_80 runs grids of blocks"):
+            tilelang.compile(main, target="cuda:sm_80")

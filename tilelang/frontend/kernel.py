@@ -422,6 +422,7 @@ def _program(
         by_name = {b.name: b for b in run.buffers if b.role == "output"}
         params += [Param(n, by_name[n], None, by_name[n].name_span) for n in outputs]
     indices = tuple(k for k, p in enumerate(params) if p.name in outputs)
+    unlaunched = style == "lazy" and run.complete and not run.launched and bool(run.body)
     if not run.launched:
         run.complete = False
     function = request.function
@@ -445,4 +446,5 @@ def _program(
         attrs=run.attrs,
         unsupported=tuple(run.unsupported),
         complete=run.complete,
+        unlaunched=unlaunched,
     )

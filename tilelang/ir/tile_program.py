@@ -244,6 +244,7 @@ class TileProgram:
     unsupported: tuple[tuple[str, Span], ...] = ()  # names of the language that we lack, surely reached
     complete: bool = True  # False if something structural was Unknown: no function can be built
     target: Any = None  # what the decorator names, where the kernel is read from text
+    unlaunched: bool = False  # incomplete only because statements stand outside of any launch
 
     def ops(self) -> Iterator[OpRecord]:
         """All tile operations in program order."""

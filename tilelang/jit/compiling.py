@@ -21,7 +21,7 @@ from tilelang.diagnostics.render import to_text
 from tilelang.diagnostics.rules.bounds import GUARDED_TAIL
 from tilelang.frontend.extern_calls import COMPILE_FLAGS
 from tilelang.ir.build import OUTPUTS, WORKSPACES, build_prim_func
-from tilelang.ir.tile_program import TileProgram
+from tilelang.ir.tile_program import Launch, TileProgram
 from tilelang.ir.values import Unknown
 from tilelang.jit import cache
 from tilelang.jit.kernel import JITKernel
@@ -39,6 +39,7 @@ accept_language_keys()  # a kernel has been defined, so what is written around `
 _log = logging.getLogger(__name__)
 # Pass configurations that are on where a kernel says nothing; who sets them asks for it.
 _ASKED_BY_FALSE = (PassConfigKey.TL_DISABLE_WARP_SPECIALIZED.value,)
+UNLAUNCHED = "tl.unlaunched"  # attribute of a tile function: the author wrote it without T.Kernel
 # Targets whose source can be generated here and compiled elsewhere.
 _SOURCE_ONLY = frozenset({"hip", "metal"})
 
@@ -63,10 +64,19 @@ def prim_func_of(program: TileProgram, target: Target, text: str | None = None) 
     _, problems = check_program(program, target, source)
     raise_errors(problems, text)
     raise_errors(list(unplaced_shared_tiles(Subject(program, target, source))), text)
+    if program.unlaunched:
+        program = _on_one_thread(program)
     if not program.complete:
         raise ValueError(_incomplete(program, problems))
     # Without vectors from the start: the reference runs this function too.
     return split_vectors(build_prim_func(program, {name: op.build for name, op in TILE_OPS.items()}))
+
+
+def _on_one_thread(program: TileProgram) -> TileProgram:
+    """A function without T.Kernel, as the CPU runs it: its statements once, one after the other."""
+    block, thread = X.Var("bx", "int32"), X.Var("tx", "int32")
+    launch = Launch((1,), (1,), (block,), (thread,), program.body, program.span)
+    return replace(program, body=[launch], attrs={**program.attrs, UNLAUNCHED: True}, complete=True)
 
 
 def _incomplete(program: TileProgram, problems: Sequence[Problem]) -> str:
@@ -110,6 +120,12 @@ def compile_func(func: X.PrimFunc, options: CompileOptions, factory: str | None 
     """Compile a tile function, or take its kernel from this process or its artifact from the disk cache."""
     options = options.resolved()
     assert options.target is not None
+    if UNLAUNCHED in func.attrs and options.target.kind != "cpu":
+        name = func.attrs["global_symbol"]
+        raise ValueError(
+            f"{name} has no T.Kernel: {options.target} runs grids of blocks, only the CPU a function "
+            "without one; put its body under `with T.Kernel(...)`"
+        )
     func = with_outputs(func, options.out_idx)
     for name, value in options.pass_configs.items():
         func = func.with_attr(name, value)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tilelang.jit.kernel_param import KernelParam, kernel_params
 from tilelang.jit.options import CompileOptions
 from tilelang.runtime.artifact import Artifact
+from tilelang.runtime.bind import in_order
 from tilelang.runtime.launch import LoadedKernel
 from tilelang.targets.cuda.inspect_binary import ResourceUsage, ptx, resource_usage, sass
 
@@ -40,11 +41,14 @@ class JITKernel:
         self.config: dict[str, Any] | None = None
         self._loaded = LoadedKernel(artifact)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
         """Launch on torch tensors (numpy arrays on the CPU). Returns the output, a list of several, or None.
 
-        Raises ArgumentError before anything is written if shapes, dtypes, strides or devices do not fit.
+        named: inputs by their parameters' names, after those by position. Raises ArgumentError before
+        anything is written if shapes, dtypes, strides or devices do not fit.
         """
+        if named:
+            args = (*args, *in_order(self.artifact.plan, len(args), named))
         return self._loaded(*args)
 
     def load(self) -> None:

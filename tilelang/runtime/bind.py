@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +38,23 @@ _INT_BITS = {
 
 class ArgumentError(ValueError):
     """The arguments of a call do not fit the kernel."""
+
+
+def in_order(plan: LaunchPlan, given: int, named: Mapping[str, Any]) -> list[Any]:
+    """Arguments by name in call order, behind `given` ones by position.
+
+    Raises ArgumentError for a name that no input has, one that is given twice, and one that is missing.
+    """
+    names = [p.name for i, p in enumerate(plan.params) if i not in plan.allocated]
+    for name in named:
+        if name not in names:
+            raise ArgumentError(f"{plan.entry} has no input {name}; it takes {', '.join(names)}")
+        if name in names[:given]:
+            raise ArgumentError(f"{plan.entry} got {name} twice, by position and by name")
+    missing = [name for name in names[given:] if name not in named]
+    if missing:
+        raise ArgumentError(f"{plan.entry} got no {', '.join(missing)}; it takes {', '.join(names)}")
+    return [named[name] for name in names[given:]]
 
 
 @dataclass(frozen=True)
