@@ -285,3 +285,36 @@ def test_an_index_that_is_read_from_memory_is_guarded_in_whole_and_in_cut_blocks
     assert torch.equal(found[0], a[63, :32])
     assert torch.equal(found[1], torch.zeros(32))  # row 95 is outside
     assert torch.equal(found[2], torch.zeros(32))
+
+
+def test_indices_that_are_surely_negative_count_from_the_end():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), B: T.Tensor((8, 64), "int32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_shared((64,), "int32")
+            T.copy(A, tile)
+            for i in T.Parallel(64):
+                B[-8, i] = tile[-1 - i]
+                B[-7, -(i + 1)] = A[i]
+                # The element before, which is outside at first: there is no end to count from.
+                B[2, i] = A[i - 1]
+            for k in T.serial(3):
+                B[k - 3, 0] = k
+
+    a, b = torch.arange(64, dtype=torch.int32), torch.zeros(8, 64, dtype=torch.int32)
+    tilelang.compile(main, target="cpu")(a, b)
+    assert torch.equal(b[0], a.flip(0)) and torch.equal(b[1], a.flip(0))
+    assert b[2].tolist() == [0, *range(63)]
+    assert b[5:, 0].tolist() == [0, 1, 2]
+
+
+def test_a_step_may_be_known_at_run_time_only():
+    @T.prim_func
+    def main(k: T.int32, B: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=1):
+            for i in T.serial(1, 60, k):
+                B[i] = i
+
+    b = torch.zeros(64, dtype=torch.int32)
+    tilelang.compile(main, target="cpu")(7, b)
+    assert b.nonzero().flatten().tolist() == list(range(1, 60, 7))

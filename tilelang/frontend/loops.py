@@ -157,12 +157,10 @@ def _counted_loop(
     lost = not_given(run, step)
     step = step if lost is None else lost
     number = as_int(step)
-    if number is None and not isinstance(step, Unknown):
-        what = f"the step of a loop must be a number known at compile time, not {show(step)}"
-        run.report(BAD_ARGUMENTS, span, callee="the loop", what=what)
-        number = 1
-    if number is None or any_unknown([start, stop]) is not None:
+    if any_unknown([step, start, stop]) is not None:
         trips: Any = any_unknown([step, start, stop])
+    elif number is None:  # known at run time, and then positive
+        trips = ceildiv(_distance(run, start, stop), step)
     elif number > 0:
         trips = ceildiv(_distance(run, start, stop), number)
     else:

@@ -17,6 +17,7 @@ from tilelang.diagnostics.rules.python import (
 )
 from tilelang.frontend.constants import any_not_given, not_given
 from tilelang.frontend.dtypes import is_float
+from tilelang.frontend.from_the_end import surely_negative
 from tilelang.frontend.model import ClassValue, Instance, Late
 from tilelang.frontend.object_equality import compare_objects
 from tilelang.frontend.operators import binary, cast, fold
@@ -210,7 +211,7 @@ def _slice_span(run: Run, node: ast.Slice) -> Any:
 
 
 def _integer(run: Run, value: Any, node: ast.expr, dim: Any) -> Any:
-    """One entry as an integer; a negative constant counts from the end."""
+    """One entry as an integer; what is surely negative counts from the end."""
     span = run.span(node)
     value = fold(scalar(run, value, span))
     if isinstance(value, bool):
@@ -236,6 +237,8 @@ def _integer(run: Run, value: Any, node: ast.expr, dim: Any) -> Any:
                 dtype=dtype,
                 hint="; convert it with T.cast(x, 'int32'), or use `//` instead of `/`",
             )
+        if surely_negative(value, run.context.loops, run.launch):
+            return fold(run.analyzer.simplify(binary(ast.Add, dim, value)))
         return value
     if isinstance(value, float):
         hint = "; use `//` instead of `/`" if isinstance(node, ast.BinOp) else ""
