@@ -14,7 +14,7 @@ from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.compat import MISSING_ON_TARGET
 from tilelang.ir.spans import from_tvm
 from tilelang.ir.thread_ops import call_name
-from tilelang.ir.tile_program import Bind, Do, Evaluate, For, If, Node, Store, walk
+from tilelang.ir.tile_program import Alloc, Bind, Do, Evaluate, For, If, Node, Store, walk
 from tilelang.ops.tma import is_tma
 
 
@@ -32,6 +32,12 @@ def check(subject: Subject) -> Iterator[Problem]:
     for node in walk(subject.program.body):
         if isinstance(node, Do) and node.record.op == "copy" and is_tma(node.record):
             name, requirement = REQUIREMENTS["tma_copy"]
+            if not requirement.met_by(subject.target):
+                yield MISSING_ON_TARGET.at(
+                    node.span, name=name, target=subject.target, needs=requirement.words()
+                )
+        if isinstance(node, Alloc) and node.buffer.address is not None:
+            name, requirement = REQUIREMENTS["memory_at"]
             if not requirement.met_by(subject.target):
                 yield MISSING_ON_TARGET.at(
                     node.span, name=name, target=subject.target, needs=requirement.words()

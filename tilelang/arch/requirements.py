@@ -81,6 +81,7 @@ REQUIREMENTS: Mapping[str, tuple[str, Requirement]] = {
         for t in ("", "_trans")
     },
     **{name: ("ptx_mma", _ADA if "_e4m3" in name or "_e5m2" in name else _AMPERE) for name in mma_names()},
+    "memory_at": ("make_tensor_from_addr", _kinds("cuda", "hip", "cpu")),
     "import_source": ("import_source", _kinds("cuda", "hip", "metal")),
     "source_kernel": ("CUDASourceCodeKernel", _NVIDIA),
     "sync_grid": ("sync_grid", _kinds("cuda", "cpu", sm=60)),

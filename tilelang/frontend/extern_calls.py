@@ -16,9 +16,9 @@ from tilelang.frontend.model import Late
 from tilelang.frontend.operators import binary, literal
 from tilelang.frontend.parameters import pointer_type
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_unknown, as_index, named_type, scalar
+from tilelang.frontend.scalars import any_unknown, as_index, dtype_of_expr, named_type, scalar
 from tilelang.frontend.tensors import new_buffer, read_shape
-from tilelang.ir.tile_program import Access, Alloc
+from tilelang.ir.tile_program import Access, Alloc, Bind
 from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int, show
 
 Mode = Literal["read", "write"]
@@ -186,15 +186,10 @@ def _make_tensor(run: Run, call: Bound) -> Any:
     if not isinstance(pointer, Buffer) or not pointer.is_pointer:
         what = "`ptr` must be a parameter of the kernel that is annotated with T.ptr"
         return run.report(BAD_ARGUMENTS, call.span_of("ptr"), callee=call.callee, what=what)
-    dims = read_shape(run, call.value("shape"), call.span_of("shape"))
-    dtype = read_dtype(run, call.value("dtype", "float32"), call.span_of("dtype"))
-    steps = call.value("strides")
-    strides = None if steps is None else read_shape(run, steps, call.span_of("strides"), 2**63)
-    if isinstance(dims, Unknown) or isinstance(strides, Unknown):
-        return dims if isinstance(dims, Unknown) else strides
-    if strides is not None and len(strides) != len(dims):
-        what = f"the shape has {len(dims)} dimensions but there are {len(strides)} strides"
-        return run.report(BAD_ARGUMENTS, call.span_of("strides"), callee=call.callee, what=what)
+    given = _tensor_form(run, call)
+    if isinstance(given, Unknown):
+        return given
+    dims, dtype, strides = given
     if not pointer.made:
         # The parameter itself becomes this tensor: its memory has no other shape.
         pointer.shape, pointer.dtype, pointer.strides, pointer.made = dims, dtype, strides, True
@@ -207,6 +202,43 @@ def _make_tensor(run: Run, call: Bound) -> Any:
     )
     run.emit(Alloc(view, call.span))
     return view
+
+
+def _tensor_at(run: Run, call: Bound) -> Any:
+    """`T.make_tensor_from_addr(addr, shape, dtype)`."""
+    address = scalar(run, call.value("addr"), call.span_of("addr"))
+    if isinstance(address, Unknown):
+        run.complete = False
+        return address
+    if not isinstance(address, ir.Expr) or dtype_of_expr(address) not in ("int64", "uint64"):
+        what = f"`addr` must be a number of 64 bits, not {named_type(address)}"
+        return run.report(BAD_ARGUMENTS, call.span_of("addr"), callee=call.callee, what=what)
+    if run.launch is None:
+        what = "stands outside `with T.Kernel(...)`, where nothing reads addresses"
+        return run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=what)
+    given = _tensor_form(run, call)
+    if isinstance(given, Unknown):
+        return given
+    dims, dtype, strides = given
+    tensor = new_buffer(run, "global", dims, dtype, call.span, strides=strides)
+    tensor.address = run.fresh(f"{tensor.name}_address", "int64")
+    run.emit(Bind(tensor.address, address.astype("int64"), call.span))
+    run.emit(Alloc(tensor, call.span))
+    return tensor
+
+
+def _tensor_form(run: Run, call: Bound) -> Any:
+    """(shape, dtype, strides or None) of a tensor made of an address."""
+    dims = read_shape(run, call.value("shape"), call.span_of("shape"))
+    dtype = read_dtype(run, call.value("dtype", "float32"), call.span_of("dtype"))
+    steps = call.value("strides")
+    strides = None if steps is None else read_shape(run, steps, call.span_of("strides"), 2**63)
+    if isinstance(dims, Unknown) or isinstance(strides, Unknown):
+        return dims if isinstance(dims, Unknown) else strides
+    if strides is not None and len(strides) != len(dims):
+        what = f"the shape has {len(dims)} dimensions but there are {len(strides)} strides"
+        return run.report(BAD_ARGUMENTS, call.span_of("strides"), callee=call.callee, what=what)
+    return dims, dtype, strides
 
 
 def pointer(run: Run, call: Bound) -> Any:
@@ -262,6 +294,7 @@ EXTERN_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "address_of": _address_of,
     "access_ptr": _access_ptr,
     "make_tensor": _make_tensor,
+    "make_tensor_from_addr": _tensor_at,
     "ptr": pointer,
     "annotate_min_blocks_per_sm": _min_blocks,
     "annotate_compile_flags": _compile_flags,

@@ -15,6 +15,7 @@ from typing import Any
 
 from tvm import tirx as X
 
+from tilelang.ir import tile_ops
 from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_ops import seq
 from tilelang.ir.tile_program import (
@@ -103,6 +104,10 @@ class _Builder:
         buffer, at = node.buffer, to_tvm(node.span)
         if buffer.view_of is not None:
             return X.DeclBuffer(buffer.var, data=buffer.view_of.var.data, span=at)
+        if buffer.address is not None:
+            return X.DeclBuffer(
+                buffer.var, data=tile_ops.memory_at(buffer.address, str(buffer.dtype)), span=at
+            )
         alloc = X.AllocBuffer(buffer.var, span=at)
         if buffer.scope != "local.var":
             return alloc

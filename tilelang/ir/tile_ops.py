@@ -32,6 +32,7 @@ PRINT_ONCE = "tl.print_once"
 CHECK = "tl.check"  # (condition, text): the kernel stops where it does not hold
 ASSUME = "tl.assume"  # (condition): the author says that it holds from here on
 SOURCE_KERNEL = "tl.source_kernel"  # (text, addresses of what it may touch): the launch is this source
+MEMORY_AT = "tl.memory_at"  # (address of 64 bits): the pointer to a tensor that begins there
 # Barrier among all threads of a block, and the asynchronous-copy group marks that pipelining places.
 SYNC = "tl.sync"
 ASYNC_COMMIT = "tl.async_commit"
@@ -44,6 +45,8 @@ def op(name: str) -> ir.Op:
         return ir.Op.get(name)
     except AttributeError:
         register_op_attr(name, "TCallEffectKind", CallEffectKind.Opaque.value)
+        if name == MEMORY_AT:  # it stands where TVM's printer warns about a call without a name to print
+            register_op_attr(name, "TScriptPrinterName", name)
         return ir.Op.get(name)
 
 
@@ -58,6 +61,11 @@ def call(
     kept = {k: v for k, v in (attrs or {}).items() if v is not None}
     at = to_tvm(span) if isinstance(span, Span) else span
     return ir.Call(op(name), args, attrs=kept, ret_ty=dtype, span=at)
+
+
+def memory_at(address: ir.Expr, dtype: str) -> ir.Call:
+    """The pointer to elements of `dtype` in global memory from `address` on."""
+    return ir.Call(op(MEMORY_AT), [address], ret_ty=ir.PointerType(ir.PrimType(dtype), "global"))
 
 
 def is_call(node: Any, name: str) -> bool:

@@ -49,7 +49,8 @@ class Buffer:
     """A tensor argument, an output, an allocated tile or a scalar variable (`local.var`, shape `(1,)`).
 
     `span` is the allocation call or the annotation, `name_span` the name that is bound. `view_of` is set for
-    `T.reshape` and `T.view`: same storage as that buffer. Two buffers are equal only if they are one object.
+    `T.reshape` and `T.view`: same storage as that buffer; `address` where the kernel knows where it begins.
+    Two buffers are equal only if they are one object.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Buffer:
     reducer: str | None = None  # of a `local.reducer`: what iterations do with it, "sum", "max", ...
     is_pointer: bool = False  # a parameter that is an address: T.make_tensor says what is there
     made: bool = False  # whether it has
+    address: ir.Var | None = None  # int64, of T.make_tensor_from_addr
     static: bool = False  # of a shared tile: whether the author asked for the scope "shared" by name
     _var: ir.Var | None = field(default=None, repr=False)
 

@@ -183,6 +183,7 @@ from tilelang.language.externs import (
     handle,
     import_source,
     make_tensor,
+    make_tensor_from_addr,
     ptr,
 )
 from tilelang.language.functions import (
@@ -993,6 +994,7 @@ __all__ = [
     "make_quarter_bank_swizzled_layout",
     "make_swizzled_layout",
     "make_tensor",
+    "make_tensor_from_addr",
     "make_volta_swizzled_layout",
     "make_wgmma_swizzled_layout",
     "match_all_sync",

@@ -76,3 +76,13 @@ def make_tensor(ptr: Any, shape: Any, dtype: DTypeLike = "float32", strides: Any
     The author vouches that the memory is there.
     """
     raise OutsideKernelError("make_tensor")
+
+
+def make_tensor_from_addr(addr: Any, shape: Any, dtype: DTypeLike = "float32", strides: Any = None) -> Tile:
+    """The memory at an address, a number of 64 bits as a table of pointers holds them, as a tensor in global
+    memory: `T.make_tensor_from_addr(table[bx], (M, N), T.float16)`.
+
+    shape, strides: as of `T.make_tensor`. The author vouches that the memory is there and begins at a
+    multiple of 16 bytes.
+    """
+    raise OutsideKernelError("make_tensor_from_addr")

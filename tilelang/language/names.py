@@ -194,6 +194,7 @@ _THREADS = _entries(
 _EXTERNS = {name: Entry("extern", "ptr") for name in ("Ptr", "handle")} | _entries(
     "extern",
     "import_source call_extern call_pure_extern call_intrin address_of access_ptr ptr make_tensor "
+    "make_tensor_from_addr "
     "annotate_min_blocks_per_sm annotate_compile_flags annotate_pass_configs",
 )
 

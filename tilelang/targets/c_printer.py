@@ -19,6 +19,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.arch.float_formats import FORMATS
+from tilelang.ir import tile_ops
 from tilelang.targets.emit import narrow_floats
 from tilelang.targets.emit.dialect import Dialect, KernelHead
 from tilelang.targets.emit.expressions import TERNARY, EmitError, Expressions, Storage, paren
@@ -371,7 +372,8 @@ class _KernelPrinter:
         self._emit(f"{pointer} {storage.name} = ({pointer}){at};")
 
     def _view(self, s: Any) -> None:
-        base = self.e.show(s.data)
+        at_address = tile_ops.is_call(s.data, tile_ops.MEMORY_AT)
+        base = self.e.show(s.data.args[0] if at_address else s.data)
         storage = self._new_storage(s.buffer)
         storage.wide, storage.row = _width(s.buffer.shape)
         self._written.add(base)

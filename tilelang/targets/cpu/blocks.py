@@ -123,6 +123,8 @@ class BlockLowering:
                 return self._evaluate(stmt)
             case X.AllocBuffer():
                 return self._alloc(stmt)
+            case X.DeclBuffer() if tile_ops.is_call(stmt.data, tile_ops.MEMORY_AT):
+                return self._memory.at(stmt.buffer, self._expr(stmt.data.args[0]))
             case X.DeclBuffer():
                 return self._memory.view(stmt.buffer, _base(stmt.data))
             case X.Bind() if tile_ops.is_call(stmt.value, tile_ops.ATOMIC):

@@ -12,6 +12,7 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.ir.tile_ops import seq
 from tilelang.ir.values import as_int
 from tilelang.layout.formula import evaluate_formula
 from tilelang.targets.cpu.exponential import NameValue
@@ -89,6 +90,16 @@ class Memory:
         flat = X.decl_buffer((_cells(buffer),), dtype, str(buffer.name), data=self._flat[base].data)
         self._add(buffer, flat)
         return X.DeclBuffer(flat, data=self._flat[base].data)
+
+    def at(self, buffer: ir.Var, address: Any) -> Any:
+        """A tensor that begins at `address`; returns its declaration."""
+        dtype = storage_dtype(str(buffer.dtype))
+        kind = ir.PointerType(ir.PrimType(dtype))
+        pointer = X.Var(str(buffer.name), kind)
+        flat = X.decl_buffer((_cells(buffer),), dtype, str(buffer.name), data=pointer)
+        self._add(buffer, flat)
+        value = ir.Call(ir.Op.get("tirx.reinterpret"), [address], ret_ty=kind)
+        return seq([X.Bind(pointer, value), X.DeclBuffer(flat, data=pointer)])
 
     def declarations(self) -> list[Any]:
         """The statements that name the flat buffers behind the pointers and allocate the registers."""
