@@ -291,7 +291,7 @@ def partition(shape: tuple[int, ...], threads: int, vector: int = 1) -> Fragment
     if vectors < threads and threads % vectors == 0:
         used = vectors
     rest = -(-vectors // used)
-    return _build(
+    return built(
         shape,
         shape,
         [(vector, "register"), (used, "thread"), (rest, "register")],
@@ -319,15 +319,15 @@ def partition_rows(shape: tuple[int, ...], threads: int, vector: int = 1) -> Fra
         digits.extend([(width, "register"), (across, "thread"), (rest, "register")])
         padded.insert(0, width * across * rest)
         left //= across
-    return _build(shape, tuple(padded), digits, Replica(left, threads // left))
+    return built(shape, tuple(padded), digits, Replica(left, threads // left))
 
 
 def replicated(shape: tuple[int, ...], threads: int) -> Fragment:
     """Every thread holds the whole tile, in row-major order."""
-    return _build(shape, shape, [(math.prod(shape), "register")], Replica(threads, 1))
+    return built(shape, shape, [(math.prod(shape), "register")], Replica(threads, 1))
 
 
-def _build(
+def built(
     shape: tuple[int, ...], padded: tuple[int, ...], extents: Sequence[tuple[int, Place]], replica: Replica
 ) -> Fragment:
     """Digits in rising order of the flat index, each at the next free stride of its place."""

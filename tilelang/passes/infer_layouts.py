@@ -50,29 +50,32 @@ from tilelang.passes.loop_layouts import (
     Use,
     contiguous_registers,
     fragment_layout,
+    gathered,
     inner_loops,
     loop_dims,
     loop_layout,
+    one_element_each,
     partition_plain,
     reduced_dims,
     same_places,
     serves,
     spread,
 )
-from tilelang.passes.parallel_loop import ParallelLoop, VectorWidths, in_memory, parallel_loop
+from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, VectorWidths, in_memory, parallel_loop
 from tilelang.passes.walk import (
     FRAGMENT,
     assume,
     bits_of,
     children,
     constant,
+    loads,
     loop_kind,
     shape_of,
-    variables,
     walk,
 )
 
 _ANNOTATED = "T.annotate_layout"
+_RUN_BY_ALL = 256  # iterations that every thread may run where that alone is right
 _GEMM = "T.gemm"  # how messages about what a gemm pins begin
 
 
@@ -439,7 +442,7 @@ class _Inference:
                 vector = min(vector, int(limit))
             inner = inner_loops(loop.body)
             uses = [
-                Use(a.buffer, a.indices, a.mode, loop_dims(a.indices, loop.vars))
+                Use(a.buffer, a.indices, a.mode, loop_dims(a.indices, loop.vars), self._plain_value(loop, a))
                 for a in loop.accesses
                 if a.buffer.scope() == FRAGMENT
             ]
@@ -456,6 +459,14 @@ class _Inference:
             self._sites[-1].threads = team.threads
         for site in self._sites:
             self._replicate_constants(site)
+
+    def _plain_value(self, loop: ParallelLoop, access: LoopAccess) -> Any:
+        """What a store writes, unless it depends on a fragment that the loop writes."""
+        if access.mode != "write" or not isinstance(access.element, X.BufferStore):
+            return None
+        written = {self._root(a.buffer) for a in loop.accesses if a.mode == "write"}
+        read = {self._root(load.source) for load in loads(access.element.value)}
+        return None if written & read else access.element.value
 
     def _annotated_loop(self, loop: ParallelLoop, text: str, threads: int) -> Fragment:
         """The layout that the author gave a loop; dimensions of extent 1 count for nothing."""
@@ -620,10 +631,21 @@ class _Inference:
         width = vector
         while width > 1 and np.prod(site.extents) % (width * threads):
             width //= 2
+        yield from self._roots_of_updates(site)
         yield partition(site.extents, threads, width)
         while vector > 1 and site.extents[-1] % vector:
             vector //= 2
         yield partition_rows(site.extents, threads, vector)
+
+    def _roots_of_updates(self, site: Site) -> Iterator[Fragment]:
+        """Layouts for loops of which several iterations write one element: these stay in one thread, or every
+        thread runs all.
+        """
+        shared = [u for u in site.uses if u.mode == "write" and not one_element_each(site, u)]
+        for use in shared:
+            yield from gathered(site, use)
+        if shared and np.prod(site.extents) <= _RUN_BY_ALL:
+            yield replicated(site.extents, site.threads)
 
     def _attempt(self, component: list[Site], state: _State) -> tuple[Site, Use] | None:
         """Complete `state` for the component; the conflict if there is one."""
@@ -679,10 +701,13 @@ class _Inference:
                 return use
             if use.mode == "reduce":
                 continue
-            derived = fragment_layout(site, use, loop) if _keeps_places(site, use) else None
+            written = use.mode == "write"
+            derived = None
+            if not written or one_element_each(site, use):
+                derived = fragment_layout(site, use, loop)
             if derived is not None and same_places(derived, fragment):
                 continue
-            if not serves(loop, site.vars, site.outer, use.indices, fragment, use.mode == "write"):
+            if not serves(loop, site.vars, site.outer, use.indices, fragment, written, use.value):
                 return use
         return None
 
@@ -775,21 +800,6 @@ def thread_axes(body: Any) -> list[tuple[int, int]]:
     ]
     found.sort(key=lambda s: str(s.node.thread_tag))
     return [(s.node.var.__chandle__(), int(s.value)) for s in found]
-
-
-def _keeps_places(site: Site, use: Use) -> bool:
-    """Whether each element that the loop touches belongs to one iteration, or to all of them alike.
-
-    `f[i + 3] = x` does not: where f is in every thread, each iteration would write
-    the copy of its own thread only.
-    """
-    if use.mode != "write":
-        return True
-    loop_vars = {v.__chandle__() for v in site.vars}
-    moved = (i for i, d in zip(use.indices, use.dims, strict=True) if d is None and not isinstance(i, int))
-    return not any(
-        v.__chandle__() in loop_vars for i in moved if not isinstance(i, X.FloorDiv) for v in variables(i)
-    )
 
 
 def _whose(team: Team, block: Team) -> str:

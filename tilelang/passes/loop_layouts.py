@@ -6,7 +6,8 @@ fit if every iteration finds its elements in its own thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,21 +17,22 @@ from tvm import tirx as X
 
 from tilelang.analysis.affine import affine
 from tilelang.ir.evaluate import NotEvaluable, evaluate
-from tilelang.layout.fragment import Digit, Fragment, Place, Replica, from_split
+from tilelang.layout.fragment import Digit, Fragment, Place, Replica, built, from_split
 from tilelang.ops.reduce import Reduce
-from tilelang.passes.walk import children, constant, shape_of, variables
+from tilelang.passes.walk import children, constant, loads, shape_of, variables
 
 
 @dataclass(frozen=True, eq=False)
 class Use:
     """A fragment as a site indexes it: `dims[k]` is the loop variable that is exactly index k, None for
-    another index.
+    another index. `value` is what a store writes there.
     """
 
     buffer: ir.Var
     indices: tuple[Any, ...]
     mode: str
     dims: tuple[int | None, ...]
+    value: Any = None
 
     @property
     def handle(self) -> int:
@@ -192,6 +194,43 @@ def _grouped(site: Site, use: Use, loop: Fragment) -> Fragment | None:
     return from_split(shape_of(use.buffer), entries, replicas)
 
 
+def gathered(site: Site, use: Use) -> Iterator[Fragment]:
+    """Loops whose iterations that touch one element of `use` run in one thread, one after the other.
+
+    Variables that are an index go to threads, `j` in an index `j // 32` in groups of 32 to threads or to
+    registers, all others to registers. None for other indices.
+    """
+    handles = {v.__chandle__(): k for k, v in enumerate(site.vars)}
+    groups: dict[int, int] = {}  # variable -> how many of its values share an element
+    for i in use.indices:
+        size = constant(i.b) if isinstance(i, X.FloorDiv) else 1
+        var = i.a if isinstance(i, X.FloorDiv) else i
+        v = handles.get(var.__chandle__()) if isinstance(var, ir.Var) else None
+        if v is not None and v not in groups and size and size > 0:
+            groups[v] = size
+        elif not isinstance(i, int) and any(w.__chandle__() in handles for w in variables(i)):
+            return
+    yield _in_groups(site, groups)
+    if any(size > 1 for size in groups.values()):
+        yield _in_groups(site, {v: 1 for v, size in groups.items() if size == 1})
+
+
+def _in_groups(site: Site, groups: Mapping[int, int]) -> Fragment:
+    left = site.threads
+    digits: list[tuple[int, Place]] = []
+    padded: list[int] = []
+    for v in reversed(range(len(site.extents))):
+        size = min(groups.get(v, site.extents[v]), site.extents[v])
+        count, across = -(-site.extents[v] // size), 1
+        while across < count and left % (across * 2) == 0:
+            across *= 2
+        left //= across
+        rest = -(-count // across)
+        digits += [(size, "register"), (across, "thread"), (rest, "register")]
+        padded.insert(0, size * across * rest)
+    return built(site.extents, tuple(padded), digits, Replica(left, site.threads // left))
+
+
 def same_places(a: Fragment, b: Fragment) -> bool:
     return (a.shape, a.digits, a.padded, a.replicate) == (b.shape, b.digits, b.padded, b.replicate)
 
@@ -243,6 +282,14 @@ def spread(site: Site, use: Use, fragment: Fragment) -> Fragment | None:
     return from_split(tuple(site.extents), entries, left)
 
 
+def one_element_each(site: Site, use: Use) -> bool:
+    """Whether every iteration has an element of its own: each variable stands alone in an index."""
+    free = {v.__chandle__() for v in site.vars}
+    others = [i for i, d in zip(use.indices, use.dims, strict=True) if d is None and not isinstance(i, int)]
+    moved = {v for v, n in enumerate(site.extents) if n > 1}
+    return moved <= set(use.dims) and not any(v.__chandle__() in free for i in others for v in variables(i))
+
+
 def serves(
     loop: Fragment,
     loop_vars: tuple[ir.Var, ...],
@@ -250,11 +297,12 @@ def serves(
     indices: tuple[Any, ...],
     fragment: Fragment,
     written: bool,
+    value: Any = None,
 ) -> bool:
-    """Whether every iteration finds `fragment[indices]` in its own thread; if `written`, every owner writes
-    it.
+    """Whether every iteration finds `fragment[indices]` in its own thread; if `written`, every owner runs
+    every iteration that writes it, so that all copies stay equal. `value`: what a plain store writes.
     """
-    if fragment.replicas == fragment.threads and not written:
+    if fragment.replicas == fragment.threads and (not written or loop.replicas == loop.threads):
         return True
     try:
         held = owned_registers(loop, loop_vars, outer, indices, fragment)
@@ -264,10 +312,55 @@ def serves(
         return False
     if not written:
         return True
-    thread, register, element = held
+    thread, register, element, iteration = held
     mark = np.zeros(fragment.table.shape, bool)
     mark[thread, register] = True
-    return bool((mark == np.isin(fragment.table, np.unique(element))).all())
+    if not (mark == np.isin(fragment.table, np.unique(element))).all():
+        return False
+    size = math.prod(fragment.shape)
+    owners = np.bincount(fragment.table[fragment.table >= 0], minlength=size)
+    pairs = np.unique(iteration * size + element) % size  # which iterations write which element
+    complete = np.bincount(element, minlength=size) == owners * np.bincount(pairs, minlength=size)
+    return bool(complete.all()) or _one_value(value, loop, loop_vars, outer, indices)
+
+
+def _one_value(
+    value: Any,
+    loop: Fragment,
+    loop_vars: tuple[ir.Var, ...],
+    outer: Mapping[int, int],
+    indices: tuple[Any, ...],
+) -> bool:
+    """Whether all iterations that write an element write the same: then one per copy is enough."""
+    if value is None:
+        return False
+    parts = [i for load in loads(value) for i in load.indices]
+    parts += [v for v in _outside_loads(value) if isinstance(v, ir.Var)]
+    try:
+        env, thread, _ = _iterations(loop, loop_vars, outer, [*indices, *parts])
+        at, found = (
+            [np.broadcast_to(np.asarray(evaluate(p, env)), thread.shape) for p in values]
+            for values in (indices, parts)
+        )
+    except NotEvaluable:
+        return False
+    order = np.lexsort(at)
+    again = np.all([i[order][1:] == i[order][:-1] for i in at], axis=0)
+    return all((f[order][1:] == f[order][:-1])[again].all() for f in found)
+
+
+def _outside_loads(value: Any) -> list[Any]:
+    """The variables of an expression that stand in no index of a load."""
+    inside = [v.__chandle__() for load in loads(value) for i in load.indices for v in variables(i)]
+    buffers = [load.source.__chandle__() for load in loads(value)]
+    left = []
+    for var in variables(value):
+        handle = var.__chandle__()
+        if handle in inside:
+            inside.remove(handle)
+        elif handle not in buffers:
+            left.append(var)
+    return left
 
 
 def owned_registers(
@@ -276,24 +369,13 @@ def owned_registers(
     outer: Mapping[int, int],
     indices: tuple[Any, ...],
     fragment: Fragment,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """(thread, register of `fragment`, flat element) for every iteration; None if one lies in another thread.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+    """(thread, register of `fragment`, flat element, number of the iteration) for every iteration of every
+    thread; None if one lies in another thread.
 
     Raises NotEvaluable if the indices depend on anything but the loop and serial loops of known extents.
     """
-    valid = loop.table >= 0
-    thread, position = np.nonzero(valid)
-    env: dict[int, Any] = {
-        v.__chandle__(): x
-        for v, x in zip(loop_vars, np.unravel_index(loop.table[valid], loop.shape), strict=True)
-    }
-    names = {v.__chandle__() for i in indices if not isinstance(i, int) for v in variables(i)}
-    for handle, extent in outer.items():
-        if handle in names and handle not in env:
-            count = len(thread)
-            thread, position = np.repeat(thread, extent), np.repeat(position, extent)
-            env = {k: np.repeat(x, extent) for k, x in env.items()}
-            env[handle] = np.tile(np.arange(extent), count)
+    env, thread, iteration = _iterations(loop, loop_vars, outer, indices)
     parts = [np.broadcast_to(np.asarray(evaluate(i, env)), thread.shape) for i in indices]
     inside = np.ones(thread.shape, bool)
     for part, n in zip(parts, fragment.shape, strict=True):
@@ -304,7 +386,29 @@ def owned_registers(
     register = np.broadcast_to(np.asarray(fragment.register(parts)), thread.shape)
     if not (fragment.table[thread, register] == element).all():
         return None
-    return thread, register, element
+    return thread, register, element, iteration
+
+
+def _iterations(
+    loop: Fragment, loop_vars: tuple[ir.Var, ...], outer: Mapping[int, int], values: Sequence[Any]
+) -> tuple[dict[int, Any], np.ndarray, np.ndarray]:
+    """What the variables of `values` are in every iteration of every thread, its thread and its number."""
+    valid = loop.table >= 0
+    thread, _ = np.nonzero(valid)
+    iteration = loop.table[valid].astype(np.int64)
+    env: dict[int, Any] = {
+        v.__chandle__(): x
+        for v, x in zip(loop_vars, np.unravel_index(loop.table[valid], loop.shape), strict=True)
+    }
+    names = {v.__chandle__() for i in values if not isinstance(i, int) for v in variables(i)}
+    for handle, extent in outer.items():
+        if handle in names and handle not in env:
+            count = len(thread)
+            thread = np.repeat(thread, extent)
+            iteration = np.repeat(iteration, extent) * extent + np.tile(np.arange(extent), count)
+            env = {k: np.repeat(x, extent) for k, x in env.items()}
+            env[handle] = np.tile(np.arange(extent), count)
+    return env, thread, iteration
 
 
 def partition_plain(shape: tuple[int, ...], threads: int, vector: int) -> Fragment:
