@@ -133,15 +133,50 @@ def gemms_of(func: X.PrimFunc, threads: int) -> list[tuple[Gemm, Team]]:
 # What takes part
 
 
+@dataclass(frozen=True)
+class _Cause:
+    """Why a fragment has its layout, for messages. `source`: the fragment whose layout a loop took over and
+    passed on; None where `what` itself decided.
+    """
+
+    what: str
+    span: Any
+    source: int | None = None
+
+    def same(self, other: _Cause | None) -> bool:
+        """Whether both are one statement."""
+        return other is not None and self.what == other.what and from_tvm(self.span) == from_tvm(other.span)
+
+
 @dataclass
 class _State:
     """What is decided so far."""
 
     fragments: dict[int, Fragment] = field(default_factory=dict)
     loops: dict[int, Fragment] = field(default_factory=dict)
+    causes: dict[int, _Cause] = field(default_factory=dict)  # by fragment
+    sources: dict[int, int] = field(default_factory=dict)  # loop -> the fragment it follows
 
     def copy(self) -> _State:
-        return _State(dict(self.fragments), dict(self.loops))
+        return _State(dict(self.fragments), dict(self.loops), dict(self.causes), dict(self.sources))
+
+    def origin(self, handle: int) -> _Cause | None:
+        """What decided the layout of a fragment, at the beginning of all that passed it on."""
+        seen: set[int] = set()
+        cause = self.causes.get(handle)
+        while cause is not None and cause.source is not None and cause.source not in seen:
+            seen.add(cause.source)
+            cause = self.causes.get(cause.source) or cause
+        return cause
+
+
+@dataclass(frozen=True)
+class _Conflict:
+    """A use that the layouts of `state` do not serve."""
+
+    site: Site
+    use: Use
+    state: _State
 
 
 class _Inference:
@@ -153,7 +188,6 @@ class _Inference:
         self._buffers: dict[int, ir.Var] = {}
         self._storages = storages(func.body)
         self._kept: list[Any] = []  # statements, so that their handles stay theirs
-        self._cause: dict[int, tuple[str, Any]] = {}  # fragment -> what pinned it, for messages
         self._sites: list[Site] = []
         self._loose: dict[int, Any] = {}  # fragments touched outside loops and tile operations -> statement
         self._loops: list[tuple[ParallelLoop, dict[int, int], Team]] = []
@@ -191,7 +225,7 @@ class _Inference:
             if halves is not None:
                 exchanges[site.stmt.__chandle__()] = halves
             elif problem is not None:
-                raise KernelError([self._conflict(site, problem)])
+                raise KernelError([self._told(_Conflict(site, problem, self._state))])
         return LayoutMap(
             self._state.fragments, self._shared, self._state.loops, self._buffers, exchanges, self._lent
         )
@@ -349,7 +383,7 @@ class _Inference:
 
     def _strict(self) -> None:
         for handle in list(self._state.fragments):  # annotated ones: their views come after them
-            self._share(handle, self._state, self._cause[handle])
+            self._share(handle, self._state, self._state.causes[handle])
         views = storages(self._func.body)
         viewed = {*views, *views.values()}  # one memory under two shapes: only row-major is the same for both
         for handle in viewed & set(self._shared):
@@ -380,16 +414,15 @@ class _Inference:
     def _pin(self, handle: int, fragment: Fragment, what: str, span: Any) -> None:
         known = self._state.fragments.get(handle)
         if known is not None and not known.equal(fragment):
-            first, where = self._cause[handle]
-            raise KernelError([self._pinned_twice(handle, (first, where), (what, span))])
+            raise KernelError([self._pinned_twice(handle, self._state.causes[handle], _Cause(what, span))])
         if known is None:
             self._state.fragments[handle] = fragment
-            self._cause[handle] = (what, span)
-            self._share(handle, self._state, (what, span))
+            self._state.causes[handle] = _Cause(what, span)
+            self._share(handle, self._state, _Cause(what, span))
 
     # Views of one memory
 
-    def _share(self, handle: int, state: _State, cause: tuple[str, Any]) -> bool:
+    def _share(self, handle: int, state: _State, cause: _Cause) -> bool:
         """Give the views of a fragment, and what it is a view of, the layouts that follow from its own."""
         changed = False
         for other in self._named_alike(handle):
@@ -397,7 +430,7 @@ class _Inference:
                 derived = self._derived(handle, other, state)
                 if derived is not None:
                     state.fragments[other] = derived
-                    self._cause.setdefault(other, cause)
+                    state.causes.setdefault(other, cause)
                     changed = True
         return changed
 
@@ -536,6 +569,7 @@ class _Inference:
             loop = loop_layout(site, use, fragment)
             if loop is not None:
                 state.loops[site.stmt.__chandle__()] = loop
+                state.sources[site.stmt.__chandle__()] = use.handle
                 return True
         return False
 
@@ -547,8 +581,9 @@ class _Inference:
             fragment = fragment_layout(site, use, loop)
             if fragment is not None:
                 state.fragments[use.handle] = fragment
-                cause = ("this loop" if site.reduce is None else "the reduction", site.span)
-                self._cause.setdefault(use.handle, cause)
+                what = "the loop" if site.reduce is None else "the reduction"
+                cause = _Cause(what, site.span, state.sources.get(site.stmt.__chandle__()))
+                state.causes.setdefault(use.handle, cause)
                 self._share(use.handle, state, cause)
                 changed = True
         return changed
@@ -560,20 +595,21 @@ class _Inference:
             largest = max(int(np.prod(s.extents)) for s in component)
             roots = [s for s in component if int(np.prod(s.extents)) == largest]
             others = [s for s in component if int(np.prod(s.extents)) < largest]
-            best, problem = self._cheapest(component, roots)
+            best, met = self._cheapest(component, roots)
             if best is None and others:
-                best, problem = self._cheapest(component, others)
+                best, more = self._cheapest(component, others)
+                met += more
             if best is None:
-                site, use = problem or (component[0], component[0].uses[0])
-                raise KernelError([self._conflict(site, use)])
+                # One between what is decided for good says more than one with a layout that was only tried.
+                met.sort(key=lambda c: not self._decided(c))
+                conflict = met[0] if met else _Conflict(component[0], component[0].uses[0], self._state)
+                raise KernelError([self._told(conflict)])
             self._state = best
 
-    def _cheapest(
-        self, component: list[Site], roots: list[Site]
-    ) -> tuple[_State | None, tuple[Site, Use] | None]:
-        """The cheapest complete state with one of `roots` laid out first; the first conflict met."""
+    def _cheapest(self, component: list[Site], roots: list[Site]) -> tuple[_State | None, list[_Conflict]]:
+        """The cheapest complete state with one of `roots` laid out first; the conflicts met."""
         best: tuple[float, _State] | None = None
-        first_problem: tuple[Site, Use] | None = None
+        met: list[_Conflict] = []
         seen: set[Any] = set()
         for site in roots:
             for root in self._roots(site, self._state):
@@ -587,12 +623,12 @@ class _Inference:
                 state.loops[site.stmt.__chandle__()] = root
                 problem = self._attempt(component, state)
                 if problem is not None:
-                    first_problem = first_problem or problem
+                    met.append(problem)
                     continue
                 cost = self._cost(component, state)
                 if best is None or cost < best[0]:
                     best = (cost, state)
-        return (best[1] if best is not None else None), first_problem
+        return (best[1] if best is not None else None), met
 
     def _components(self) -> Iterator[list[Site]]:
         """Sites without a layout, connected through fragments without one; in program order."""
@@ -647,7 +683,7 @@ class _Inference:
         if shared and np.prod(site.extents) <= _RUN_BY_ALL:
             yield replicated(site.extents, site.threads)
 
-    def _attempt(self, component: list[Site], state: _State) -> tuple[Site, Use] | None:
+    def _attempt(self, component: list[Site], state: _State) -> _Conflict | None:
         """Complete `state` for the component; the conflict if there is one."""
         self._common(state, component)
         for site in component:
@@ -657,7 +693,7 @@ class _Inference:
         for site in component:
             problem = self._mismatch(site, state)
             if problem is not None and self._halves(site, state) is None:
-                return site, problem
+                return _Conflict(site, problem, state)
         return None
 
     def _choose(self, site: Site, state: _State) -> None:
@@ -699,81 +735,100 @@ class _Inference:
             fragment = state.fragments.get(use.handle)
             if fragment is None or not self._agree(use.handle, state):
                 return use
-            if use.mode == "reduce":
-                continue
-            written = use.mode == "write"
-            derived = None
-            if not written or one_element_each(site, use):
-                derived = fragment_layout(site, use, loop)
-            if derived is not None and same_places(derived, fragment):
-                continue
-            if not serves(loop, site.vars, site.outer, use.indices, fragment, written, use.value):
+            if not self._serves(site, use, loop, state):
                 return use
         return None
 
+    def _serves(self, site: Site, use: Use, loop: Fragment, state: _State) -> bool:
+        """Whether `loop` finds, or leaves, what `use` touches in its own threads."""
+        fragment = state.fragments.get(use.handle)
+        if fragment is None or use.mode == "reduce":
+            return fragment is not None
+        written = use.mode == "write"
+        derived = None
+        if not written or one_element_each(site, use):
+            derived = fragment_layout(site, use, loop)
+        if derived is not None and same_places(derived, fragment):
+            return True
+        return serves(loop, site.vars, site.outer, use.indices, fragment, written, use.value)
+
     # Messages
 
-    def _conflict(self, site: Site, use: Use) -> Problem:
-        name = str(use.buffer.name)
-        other = next(
-            (u for u in site.uses if u.handle != use.handle and u.handle in self._cause),
-            None,
-        )
-        related = tuple(
-            Related(at, _cause_note(str(u.buffer.name), self._cause[u.handle][0]))
-            for u in (use, other)
-            if u is not None and u.handle in self._cause
-            if (at := from_tvm(self._cause[u.handle][1])) is not None
-        )
-        span = place_of(site.span)
-        if other is None:
-            return rules.FRAGMENT_LAYOUT.at(span, related=related, buffer=name)
-        causes = [self._cause_text(u.handle) for u in (use, other)]
-        mine, its = (self._state.fragments.get(u.handle) for u in (use, other))
-        alike = mine is not None and its is not None and same_places(mine, its)
-        if alike and _shown(use) != _shown(other):
+    def _told(self, conflict: _Conflict) -> Problem:
+        """The conflict with the two causes it comes from, each at its place."""
+        use, state = conflict.use, conflict.state
+        name, span = str(use.buffer.name), place_of(conflict.site.span)
+        other = self._opponent(conflict)
+        mine, its = state.origin(use.handle), None if other is None else state.origin(other.handle)
+        if other is not None and mine is not None and mine.same(its):  # passed on in two ways
+            mine, its = state.causes[use.handle], state.causes[other.handle]
+        related = [
+            Related(at, _cause_note(str(u.buffer.name), cause.what))
+            for u, cause in ((use, mine), (other, its))
+            if u is not None and cause is not None and (at := from_tvm(cause.span)) not in (None, span)
+            if at is not None
+        ]
+        if other is None or its is None:
+            return rules.FRAGMENT_LAYOUT.at(span, related=tuple(related), buffer=name)
+        one, two = (state.fragments.get(u.handle) for u in (use, other))
+        if one is not None and two is not None and same_places(one, two) and _shown(use) != _shown(other):
             return rules.FRAGMENT_PLACES.at(
                 span,
-                related=related,
+                related=tuple(related),
                 element=f"{name}[{_shown(use)}]",
                 other=f"{other.buffer.name}[{_shown(other)}]",
                 buffer=name,
             )
         one_way = "move one of them with T.copy, which goes through shared memory"
-        by_policy = all(c.startswith(_GEMM) for c in causes)
+        by_policy = all(c is not None and c.what.startswith(_GEMM) for c in (mine, its))
         return rules.FRAGMENT_LAYOUT_CONFLICT.at(
             span,
-            related=related,
+            related=tuple(related),
             buffer=name,
-            cause=causes[0],
+            cause=_cause_text(mine),
             other=str(other.buffer.name),
-            other_cause=causes[1],
+            other_cause=_cause_text(its),
             cure=f"use one policy and shape for both, or {one_way}" if by_policy else one_way,
         )
 
-    def _cause_text(self, handle: int) -> str:
-        """`T.gemm at line 40 (its accumulator, policy FullRow)`."""
-        if handle not in self._cause:
-            return "its other uses"
-        what, span = self._cause[handle]
-        if what == _ANNOTATED:
-            return what
-        subject, bracket, rest = what.partition(" (")
-        return f"{subject} at line {place_of(span).line}{bracket}{rest}"
+    def _opponent(self, conflict: _Conflict) -> Use | None:
+        """The use of another fragment whose layout keeps the loop from serving the one of the conflict."""
+        site, use, state = conflict.site, conflict.use, conflict.state
+        here = from_tvm(site.span)
+        found: list[Use] = []
+        for other in site.uses:
+            fragment = state.fragments.get(other.handle)
+            cause = state.origin(other.handle)
+            if other.handle == use.handle or fragment is None or cause is None:
+                continue
+            if from_tvm(cause.span) == here:
+                continue  # it follows this very statement
+            loop = loop_layout(site, other, fragment) if other.mode != "reduce" else None
+            if loop is None or not self._serves(site, use, loop, state):
+                found.append(other)
+        pinned = state.sources.get(site.stmt.__chandle__())
+        found.sort(key=lambda u: (state.causes[u.handle].source is not None, u.handle != pinned))
+        return found[0] if found else None
 
-    def _pinned_twice(self, handle: int, first: tuple[str, Any], second: tuple[str, Any]) -> Problem:
-        earlier = place_of(first[1])
+    def _decided(self, conflict: _Conflict) -> bool:
+        """Whether both sides of a conflict were laid out before anything was tried."""
+        other = self._opponent(conflict)
+        known = self._state.fragments
+        return conflict.use.handle in known and other is not None and other.handle in known
+
+    def _pinned_twice(self, handle: int, first: _Cause, second: _Cause) -> Problem:
+        earlier = place_of(first.span)
         name = str(self._buffers[handle].name)
-        note = f"{first[0]} needs one layout of {name}"
-        related = (Related(earlier, _cause_note(name, first[0]) if first[0] == _ANNOTATED else note),)
-        gemms = first[0].startswith(_GEMM) and second[0].startswith(_GEMM)
-        roles = {role for what in (first[0], second[0]) for role in ("A", "B") if f"operand {role}" in what}
+        note = f"{first.what} needs one layout of {name}"
+        related = (Related(earlier, _cause_note(name, first.what) if first.what == _ANNOTATED else note),)
+        gemms = first.what.startswith(_GEMM) and second.what.startswith(_GEMM)
+        roles = {role for c in (first, second) for role in ("A", "B") if f"operand {role}" in c.what}
         return rules.FRAGMENT_PINNED_TWICE.at(
-            place_of(second[1]),
+            place_of(second.span),
             related=related,
-            buffer=str(self._buffers[handle].name),
-            first=self._cause_text(handle),
-            second=second[0],
+            buffer=name,
+            first=_cause_text(first),
+            second=second.what,
             cure=", or use one policy and shape for both" if gemms and len(roles) != 1 else "",
         )
 
@@ -800,6 +855,16 @@ def thread_axes(body: Any) -> list[tuple[int, int]]:
     ]
     found.sort(key=lambda s: str(s.node.thread_tag))
     return [(s.node.var.__chandle__(), int(s.value)) for s in found]
+
+
+def _cause_text(cause: _Cause | None) -> str:
+    """`T.gemm at line 40 (its accumulator, policy FullRow)`."""
+    if cause is None:
+        return "its other uses"
+    if cause.what == _ANNOTATED:
+        return cause.what
+    subject, bracket, rest = cause.what.partition(" (")
+    return f"{subject} at line {place_of(cause.span).line}{bracket}{rest}"
 
 
 def _whose(team: Team, block: Team) -> str:
