@@ -30,7 +30,8 @@ def scan_loops(op: Scan) -> Any:
     shape = tuple(n for n in extents if n is not None)
     dtype = _WIDE.get(str(op.src.source.dtype), str(op.src.source.dtype))
     name = str(op.dst.source.name)
-    spaces = [X.decl_buffer(shape, dtype, f"{name}_scan{k}", scope="shared") for k in range(2)]
+    count = 1 if shape[op.dim] == 1 else 2  # there is a step to another space only where there are neighbours
+    spaces = [X.decl_buffer(shape, dtype, f"{name}_scan{k}", scope="shared") for k in range(count)]
 
     def loop(make: Any) -> Any:
         loop_vars = [X.Var(n, "int32") for n in loop_names(len(shape))]
