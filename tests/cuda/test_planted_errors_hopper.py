@@ -1,5 +1,5 @@
-"""Errors planted in what is lowered for sm_90 (TMA, mbarriers, wgmma, warp specialisation) and in wide accesses
-are found by the emulator or the oracle, as those of test_planted_errors.py are.
+"""Errors planted in what is lowered for sm_90 (TMA, mbarriers, wgmma, warp specialisation) and in wide
+accesses are found by the emulator or the oracle, as those of test_planted_errors.py are.
 """
 
 from __future__ import annotations

@@ -1,0 +1,538 @@
+"""Random tile programs over all kinds of tiles, for the oracle, the CPU target and the emulated CUDA code.
+
+A program is source text, so that a failing one is a kernel that can be read and kept. All buffers hold whole
+numbers of at most `LIMIT`, which every dtype has: sums and products of a few of them are exact in all of
+them, so that results are compared bit by bit. Each statement brings what it writes back into that range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+
+LIMIT = 8
+FLOATS = ("float32", "float16", "bfloat16")
+INTEGERS = ("int32", "int8", "uint8", "int16", "int64")
+DTYPES = (*FLOATS, *FLOATS, *INTEGERS, "float8_e4m3fn")
+SHAPES = ((4, 8), (5, 7), (8, 16), (16, 16), (16, 32), (6, 4), (1, 8), (3, 40))
+HEAD = """
+@tilelang.jit
+def k(A, I, R: int, C: int):
+    M, N, L = T.const("M, N, L")
+    A: T.Tensor((M, N), T.float32)
+    I: T.Tensor((L,), T.int32)
+"""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A buffer of the program."""
+
+    name: str
+    dtype: str
+    scope: str  # shared, fragment
+    shape: tuple[str, ...]  # of R and C
+
+    @property
+    def is_float(self) -> bool:
+        return "float" in self.dtype
+
+    @property
+    def is_shared(self) -> bool:
+        return self.scope == "shared"
+
+    @property
+    def unsigned(self) -> bool:
+        return self.dtype[0] == "u"
+
+    @property
+    def whole(self) -> bool:
+        return self.shape == ("R", "C")
+
+
+@dataclass
+class Program:
+    """The text of a kernel and what its call needs."""
+
+    text: str
+    shape: tuple[int, int]  # of a tile
+    outputs: tuple[str, ...]  # names, in the order in which they are returned
+    threads: int
+    made_of: list[str] = field(default_factory=list)  # kinds of statements
+
+
+class Writer:
+    """Writes one program, asking `draw` for every choice."""
+
+    def __init__(self, draw: Callable[[Any], Any], statements: int = 6) -> None:
+        self.draw = draw
+        self.count = 0
+        self.kinds: list[str] = []
+        self.shape = self.pick(SHAPES)
+        self.threads = self.pick((32, 64, 128))
+        self.tiles = [self._tile(n) for n in range(self.number(2, 5))]
+        self.rows = self._vector("r", "R")
+        self.columns = self._vector("c", "C")
+        self.variables: list[str] = ["bx"]  # the same for the whole block
+        self.most = statements
+
+    # Choices
+
+    def pick(self, options: Any) -> Any:
+        return self.draw(st.sampled_from(list(options)))
+
+    def number(self, low: int, high: int) -> int:
+        return self.draw(st.integers(low, high))
+
+    def chance(self, one_in: int = 2) -> bool:
+        return self.number(1, one_in) == one_in
+
+    def name(self, stem: str) -> str:
+        self.count += 1
+        return f"{stem}{self.count}"
+
+    def _tile(self, number: int) -> Tile:
+        scope = self.pick(("shared", "fragment"))
+        return Tile(f"{scope[0]}{number}", self.pick(DTYPES), scope, ("R", "C"))
+
+    def _vector(self, name: str, extent: str) -> Tile:
+        scope = self.pick(("fragment", "fragment", "shared"))
+        return Tile(name, self.pick(("float32", "float16", "int32", "bfloat16", "int16")), scope, (extent,))
+
+    # The program
+
+    def program(self) -> Program:
+        buffers = [*self.tiles, self.rows, self.columns]
+        outputs = [f"B_{b.name}" for b in buffers]
+        lines = [HEAD.strip("\n")]
+        for b in buffers:
+            shape = ", ".join(("T.ceildiv(M, R) * R", "C") if b.whole else ("T.ceildiv(M, R)", b.shape[0]))
+            lines.append(f"    B_{b.name} = T.empty(({shape}), T.{b.dtype})")
+        lines.append(f"    with T.Kernel(T.ceildiv(M, R), threads={self.threads}) as bx:")
+        body = [self._allocation(b) for b in buffers]
+        for b in buffers:
+            body += self._first(b)
+        body += self.block(2, self.most)
+        for b in buffers:
+            body.append(f"T.copy({b.name}, B_{b.name}[bx{' * R, 0' if b.whole else ', 0'}])")
+        lines += [f"        {line}" for line in body]
+        lines.append(f"    return {', '.join(outputs)}")
+        return Program("\n".join(lines) + "\n", self.shape, tuple(outputs), self.threads, self.kinds)
+
+    def _allocation(self, b: Tile) -> str:
+        return f"{b.name} = T.alloc_{b.scope}(({', '.join(b.shape)},), T.{b.dtype})"
+
+    def _first(self, b: Tile) -> list[str]:
+        how = self.number(0, 2)
+        if how == 0 or not b.whole:
+            return [f"T.fill({b.name}, {self.constant(b)})"]
+        if how == 1 and not b.unsigned:
+            return [f"T.copy(A[bx * R, {self.number(0, 3)}], {b.name})"]
+        return self.each(b, self.value(b, ["i", "j"], shared_at_will=True))
+
+    def constant(self, b: Tile) -> int:
+        return self.number(0 if b.unsigned else -LIMIT, LIMIT)
+
+    def block(self, depth: int, most: int) -> list[str]:
+        lines: list[str] = []
+        for _ in range(self.number(1, most)):
+            kinds = [k for k in STATEMENTS if depth or k not in NESTED]
+            kind = self.pick(kinds)
+            made = getattr(self, f"_{kind}")(depth)
+            if made:
+                self.kinds.append(kind)
+                lines += made
+        return lines or [f"T.clear({self.tiles[0].name})"]
+
+    # Values
+
+    def each(self, b: Tile, value: str, place: str = "", guard: str = "") -> list[str]:
+        """A parallel loop that stores a value to every element."""
+        if b.whole:
+            head, at = "for i, j in T.Parallel(R, C):", place or "i, j"
+        else:
+            head, at = f"for i in T.Parallel({b.shape[0]}):", place or "i"
+        if guard:
+            return [head, f"    if {guard}:", f"        {b.name}[{at}] = {value}"]
+        return [head, f"    {b.name}[{at}] = {value}"]
+
+    def value(self, into: Tile, loops: list[str], shared_at_will: bool = False, avoid: str = "") -> str:
+        """An expression over loop variables, tiles, tensors; clamped to what `into` may hold.
+
+        avoid: a shared tile that only the place being written may be read of.
+        """
+        one = self.leaf(loops, avoid, initial=shared_at_will)
+        for _ in range(self.number(0, 2)):
+            one = self.combined(one, self.leaf(loops, avoid, initial=shared_at_will))
+        return self.held(one, into)
+
+    def held(self, value: str, into: Tile) -> str:
+        low = 0 if into.unsigned else -LIMIT
+        if self.chance():
+            return f"T.clamp({value}, {low}, {LIMIT})"
+        return f"T.max(T.min({value}, {LIMIT}), {low})"
+
+    def leaf(self, loops: list[str], avoid: str = "", initial: bool = False) -> str:
+        kind = self.pick(
+            ("loop", "tensor", "scalar") if initial else ("tile", "tile", "tile", "vector", *KINDS)
+        )
+        if kind == "tile" and len(loops) == 2:
+            return self.read(self.pick(self.tiles), loops, avoid)
+        if kind == "vector" or kind == "tile":
+            b = self.pick((self.rows, self.columns)) if len(loops) == 2 else None
+            if b is None:
+                b = self.rows if loops[0] == "i" and self.extent == "R" else self.columns
+            return f"{b.name}[{'i' if b is self.rows or len(loops) == 1 else 'j'}]"
+        if kind == "tensor" and len(loops) == 2:
+            return f"A[bx * R + i + {self.number(-2, 2)}, j + {self.number(-1, 3)}]"
+        if kind == "loop":
+            return self.pick(loops) + " % 8" if self.chance() else f"{self.pick(loops)} // 5"
+        if kind == "scalar":
+            return f"I[{self.number(0, 3)}]"
+        if self.variables and self.chance():
+            return self.pick(self.variables)
+        return str(self.number(-LIMIT, LIMIT))
+
+    extent = "R"
+
+    def read(self, b: Tile, loops: list[str], avoid: str) -> str:
+        at = "i, j"
+        if b.is_shared and b.name != avoid and self.chance():
+            at = self.pick(
+                (
+                    "R - 1 - i, j",
+                    "i, C - 1 - j",
+                    "(i + 1) % R, j",
+                    "i, (j + 3) % C",
+                    "i // 2, j",
+                    "j % R, i % C",
+                )
+            )
+        read = f"{b.name}[{at}]"
+        return f"T.cast({read}, T.float32)" if b.dtype.startswith("float8") else read
+
+    def combined(self, a: str, b: str) -> str:
+        form = self.pick(
+            (
+                "{a} + {b}",
+                "{a} - {b}",
+                "{a} * {b}",
+                "T.max({a}, {b})",
+                "T.min({a}, {b})",
+                "T.if_then_else({a} > {b}, {a}, {b} - 1)",
+                "T.if_then_else(i % 2 == 0, {a}, {b})",
+                "T.cast({a}, T.int32) // (T.cast({b}, T.int32) % 3 + 1)",
+                "T.cast({a}, T.int32) % (T.cast({b}, T.int32) % 3 + 2)",
+                "T.cast({a}, T.int32) // {n}",
+                "T.cast({a}, T.int32) % {n}",
+                "(T.cast({a}, T.int32) & T.cast({b}, T.int32))",
+                "(T.cast({a}, T.int32) | T.cast({b}, T.int32))",
+                "(T.cast({a}, T.int32) ^ T.cast({b}, T.int32))",
+                "(T.cast({a}, T.int32) << (T.cast({b}, T.int32) & 3))",
+                "(T.cast({a}, T.int32) >> 1)",
+                "T.abs({a}) - {b}",
+                "T.floor(T.cast({a}, T.float32) * 0.5) + {b}",
+                "T.trunc(T.cast({a}, T.float32) * 0.5) + {b}",
+                "T.cast({a} == {b}, T.int32)",
+                "T.cast({a}, T.{dtype}) + T.cast({b}, T.{dtype})",
+                "-({a}) + {b}",
+            )
+        )
+        dtype = self.pick(("float32", "float16", "int32", "int8", "int64", "bfloat16"))
+        return "(" + form.format(a=a, b=b, n=self.number(2, 5), dtype=dtype) + ")"
+
+    def condition(self) -> str:
+        return self.pick(
+            (
+                "bx == 0",
+                "bx > 0",
+                f"I[{self.number(0, 3)}] > {self.number(-2, 2)}",
+                "M > 7",
+                *(f"{v} % 2 == 0" for v in self.variables),
+            )
+        )
+
+    # Statements
+
+    def _copy(self, _: int) -> list[str]:
+        a, b = self.pick(self.tiles), self.pick(self.tiles)
+        return [] if a is b or (b.unsigned and not a.unsigned) else [f"T.copy({a.name}, {b.name})"]
+
+    def _part(self, _: int) -> list[str]:
+        """A rectangle of one tile into another one."""
+        a, b = self.pick(self.tiles), self.pick(self.tiles)
+        if a is b or (b.unsigned and not a.unsigned):
+            return []
+        (rows, columns), (h, w) = self.shape, (self.number(1, self.shape[0]), self.number(1, self.shape[1]))
+        top, left = self.number(0, rows - h), self.number(0, columns - w)
+        y, x = self.number(0, rows - h), self.number(0, columns - w)
+        return [f"T.copy({a.name}[{top}:{top + h}, {left}:{left + w}], {b.name}[{y}:{y + h}, {x}:{x + w}])"]
+
+    def _fill(self, _: int) -> list[str]:
+        b = self.pick([*self.tiles, self.rows, self.columns])
+        if b.whole and b.is_shared and self.chance():
+            h = self.number(1, self.shape[0])
+            return [f"T.fill({b.name}[{self.number(0, h - 1)}:{h}, :], {self.constant(b)})"]
+        return [f"T.fill({b.name}, {self.constant(b)})" if self.chance() else f"T.clear({b.name})"]
+
+    def _load(self, _: int) -> list[str]:
+        b = self.pick(self.tiles)
+        return (
+            [] if b.unsigned else [f"T.copy(A[bx * R + {self.number(-3, 3)}, {self.number(0, 5)}], {b.name})"]
+        )
+
+    def _map(self, _: int) -> list[str]:
+        b = self.pick(self.tiles)
+        place = ""
+        if b.is_shared and self.chance(3):
+            place = self.pick(("R - 1 - i, j", "i, C - 1 - j"))
+        value = self.value(b, ["i", "j"], avoid=b.name)
+        if place and f"{b.name}[" in value:
+            place = ""
+        guard = (
+            self.pick(("i < j", "(i + j) % 3 == 0", "i > 0", f"j < {self.number(1, 6)}"))
+            if self.chance(4)
+            else ""
+        )
+        return self.each(b, value, place, guard)
+
+    def _two(self, _: int) -> list[str]:
+        """Two stores in one loop, the second of what the first made."""
+        a, b = self.pick(self.tiles), self.pick(self.tiles)
+        if a is b:
+            return []
+        first = self.value(a, ["i", "j"], avoid=a.name)
+        if f"{b.name}[" in first:
+            return []
+        inner = f"x = {first}"
+        read = self.held("x + 1", b)
+        return [
+            "for i, j in T.Parallel(R, C):",
+            f"    {inner}",
+            f"    {a.name}[i, j] = x",
+            f"    {b.name}[i, j] = {read}",
+        ]
+
+    def _vector_map(self, _: int) -> list[str]:
+        b = self.pick((self.rows, self.columns))
+        self.extent = b.shape[0]
+        return self.each(b, self.value(b, ["i"], avoid=b.name))
+
+    def _reduce(self, _: int) -> list[str]:
+        a = self.pick(self.tiles)
+        dim, b = self.pick(((0, self.columns), (1, self.rows), (-1, self.rows)))
+        op = self.pick(("sum", "max", "min", "absmax", "abssum"))
+        if op != "abssum":
+            return [f"T.reduce_{op}({a.name}, {b.name}, dim={dim}, clear={self.chance()})", *self.normal(b)]
+        return [f"T.reduce_abssum({a.name}, {b.name}, dim={dim})", *self.normal(b)]
+
+    def normal(self, b: Tile) -> list[str]:
+        """Bring a tile back into the range."""
+        at = "i, j" if b.whole else "i"
+        read = f"{b.name}[{at}]"
+        if b.dtype.startswith("float8"):
+            read = f"T.cast({read}, T.float32)"
+        return self.each(b, self.held(read, b))
+
+    def _scan(self, _: int) -> list[str]:
+        shared = [t for t in self.tiles if t.is_shared and t.dtype in ("float32", "int32", "float16")]
+        if not shared:
+            return []
+        b = self.pick(shared)
+        op = self.pick(("cumsum", "cummax"))
+        return [f"T.{op}({b.name}, dim={self.number(0, 1)}, reverse={self.chance()})", *self.normal(b)]
+
+    def _atomic(self, _: int) -> list[str]:
+        shared = [t for t in self.tiles if t.is_shared and t.dtype in ("float32", "int32")]
+        if not shared:
+            return []
+        b = self.pick(shared)
+        op = self.pick(("add", "max", "min"))
+        value = self.held(self.leaf(["i", "j"], b.name), b)
+        if f"{b.name}[" in value:
+            return []
+        place = self.pick(("i, j", "i // 2, j", "0, j", "i, 0", "j % R, i % C"))
+        return [
+            "for i, j in T.Parallel(R, C):",
+            f"    T.atomic_{op}({b.name}[{place}], T.cast({value}, T.{b.dtype}))",
+            *self.normal(b),
+        ]
+
+    def _inner_sum(self, _: int) -> list[str]:
+        """A serial loop inside of a parallel one."""
+        shared = [t for t in self.tiles if t.is_shared and not t.dtype.startswith("float8")]
+        fragments = [t for t in self.tiles if not t.is_shared and t.dtype in ("float32", "int32")]
+        if not shared or not fragments:
+            return []
+        a, b = self.pick(shared), self.pick(fragments)
+        n = self.number(1, 4)
+        at = self.pick(("i, k % C", "k % R, j", "(i + k) % R, j"))
+        return [
+            "for i, j in T.Parallel(R, C):",
+            f"    for k in T.serial({n}):",
+            f"        {b.name}[i, j] += {a.name}[{at}]",
+            *self.normal(b),
+        ]
+
+    def _transpose(self, _: int) -> list[str]:
+        if self.shape[0] != self.shape[1]:
+            return []
+        shared = [t for t in self.tiles if t.is_shared]
+        pairs = [(a, b) for a in shared for b in shared if a is not b and a.dtype == b.dtype]
+        if not pairs:
+            return []
+        a, b = self.pick(pairs)
+        return [f"T.transpose({a.name}, {b.name})"]
+
+    def _scalar_store(self, _: int) -> list[str]:
+        """One element of a shared tile, written and read by the whole block."""
+        shared = [
+            t for t in self.tiles if t.is_shared and not t.unsigned and not t.dtype.startswith("float8")
+        ]
+        if not shared:
+            return []
+        b, v = self.pick(shared), self.name("v")
+        at = f"{self.number(0, self.shape[0] - 1)}, {self.number(0, self.shape[1] - 1)}"
+        if self.chance():
+            return [f"{b.name}[{at}] = {self.pick(self.variables)} % 8"]
+        self.variables.append(v)
+        return [
+            f"{v} = T.alloc_var(T.int32, init={self.number(-3, 3)})",
+            f"{v} = T.cast({b.name}[{at}], T.int32)",
+        ]
+
+    def _reshaped(self, _: int) -> list[str]:
+        shared = [t for t in self.tiles if t.is_shared]
+        if not shared:
+            return []
+        a, v = self.pick(shared), self.name("w")
+        shape, at = self.pick(
+            (("(C, R)", "i * C // R % C, j % R"), ("(R * C,)", "i * C + j"), ("(C * R, 1)", "j, 0"))
+        )
+        other = [t for t in self.tiles if t is not a]
+        b = self.pick(other)
+        read = f"{v}[{at}]"
+        if a.dtype.startswith("float8"):
+            read = f"T.cast({read}, T.float32)"
+        return [f"{v} = T.reshape({a.name}, {shape})", *self.each(b, self.held(read, b))]
+
+    # Control
+
+    def inside(
+        self, head: str, depth: int, new: list[str] | None = None, before: list[str] | None = None
+    ) -> list[str]:
+        outside = list(self.variables)
+        self.variables += new or []
+        body = [*(before or []), *self.block(depth - 1, 3)]
+        self.variables = outside
+        return [head, *(f"    {line}" for line in body)]
+
+    def _loop(self, depth: int) -> list[str]:
+        k = self.name("k")
+        head = self.pick(
+            (
+                f"for {k} in T.serial({self.number(1, 3)}):",
+                f"for {k} in range({self.number(1, 3)}):",
+                f"for {k} in T.unroll({self.number(1, 3)}):",
+                f"for {k} in T.serial({self.number(0, 2)}, {self.number(3, 6)}, {self.number(1, 2)}):",
+                f"for {k} in T.serial(bx + 1):",
+                f"for {k} in T.serial(T.max(I[0], 0) % 3):",
+            )
+        )
+        before = []
+        if "unroll" not in head and self.chance(4):
+            before = [f"if {k} == {self.number(0, 2)}:", f"    {self.pick(('break', 'continue'))}"]
+        return self.inside(head, depth, [k], before)
+
+    def _while(self, depth: int) -> list[str]:
+        n = self.name("n")
+        head = [f"{n} = T.alloc_var(T.int32, init={self.number(1, 3)})"]
+        return [*head, *self.inside(f"while {n} > 0:", depth, [n], [f"{n} -= 1"])]
+
+    def _if(self, depth: int) -> list[str]:
+        lines = self.inside(f"if {self.condition()}:", depth)
+        return [*lines, *self.inside("else:", depth)] if self.chance() else lines
+
+    def _pipeline(self, depth: int) -> list[str]:
+        """A loop that loads slices of A into a tile of its own and uses them."""
+        k, p = self.name("k"), self.name("p")
+        b = self.pick(self.tiles)
+        dtype = self.pick(("float32", "float32", "float16"))
+        tile = Tile(p, dtype, "shared", ("R", "C"))
+        value = self.combined(f"{p}[i, j]", f"{b.name}[i, j]" if not b.dtype.startswith("float8") else k)
+        more = self.block(0, 2) if self.chance() else []
+        return [
+            f"{p} = T.alloc_shared((R, C), T.{dtype})",
+            f"for {k} in T.Pipelined({self.number(1, 5)}, num_stages={self.number(0, 3)}):",
+            f"    T.copy(A[bx * R + {k}, {self.pick(('0', k))}], {tile.name})",
+            *(f"    {line}" for line in self.each(b, self.held(value, b))),
+            *(f"    {line}" for line in more),
+        ]
+
+    def _gemm(self, _: int) -> list[str]:
+        """A product of tiles of halves, in a fragment of its own."""
+        rows, columns = self.shape
+        if rows % 16 or columns % 16:
+            return []
+        a, b, f = self.name("a"), self.name("b"), self.name("g")
+        kind = self.pick(("float16", "bfloat16", "int8"))
+        flip_a, flip_b = self.chance(), self.chance()
+        total = "int32" if kind == "int8" else "float32"
+        shape_a = "(C, R)" if flip_a else "(R, C)"
+        shape_b = "(N_ , C)" if flip_b else "(C, N_)"
+        sources = [t for t in self.tiles if not t.dtype.startswith("float8")]
+        if not sources:
+            return []
+        left, into = self.pick(sources), self.pick(self.tiles)
+        if not left.is_shared:
+            return []
+        at = "j, i" if not flip_a else "i, j"
+        return (
+            [
+                f"{a} = T.alloc_shared({shape_a}, T.{kind})",
+                f"{b} = T.alloc_shared({shape_b.replace('N_ ', 'C').replace('N_', 'C')}, T.{kind})",
+                f"{f} = T.alloc_fragment((R, C), T.{total})",
+                f"for i, j in T.Parallel({'C, R' if flip_a else 'R, C'}):",
+                f"    {a}[i, j] = {left.name}[{'j, i' if flip_a else 'i, j'}]",
+                "for i, j in T.Parallel(C, C):",
+                f"    {b}[i, j] = (i * 3 + j * 5 + {self.number(0, 4)}) % 7 - 3",
+                f"T.gemm({a}, {b}, {f}, transpose_A={flip_a}, transpose_B={flip_b}, clear_accum=True)",
+                *self.each(into, self.held(f"{f}[i, j]", into)),
+            ]
+            if at
+            else []
+        )
+
+
+KINDS = ("loop", "tensor", "scalar", "number")
+NESTED = ("loop", "while", "if", "pipeline")
+STATEMENTS = (
+    "copy",
+    "part",
+    "fill",
+    "load",
+    "map",
+    "map",
+    "map",
+    "two",
+    "vector_map",
+    "reduce",
+    "reduce",
+    "scan",
+    "atomic",
+    "inner_sum",
+    "transpose",
+    "scalar_store",
+    "reshaped",
+    "gemm",
+    *NESTED,
+)
+
+
+@st.composite
+def programs(draw: Any, statements: int = 6) -> Program:
+    """A random program."""
+    return Writer(draw, statements).program()
