@@ -75,3 +75,12 @@ def test_the_cpu_calls_functions_of_c_and_refuses_what_is_not_there() -> None:
     assert build_for_cpu(lowered("expf", target="cpu")).binary
     with pytest.raises(ToolchainError, match=r"k, line \d+: T\.call_extern calls my_exp, which no library"):
         build_for_cpu(lowered("my_exp", target="cpu"))
+
+
+def test_a_call_is_made_for_what_it_does_though_its_value_is_dropped() -> None:
+    """`T.evaluate` takes any value; that of a foreign function may be beside the point."""
+    text = KERNEL.replace('B[i] = T.call_extern("float32", "{name}", A[i])', "{call}")
+    for call in ("T.evaluate({0})", "{0}"):
+        made = call.format('T.call_extern("int32", "put", T.address_of(B[i]), A[i])')
+        text_of = text.format(source="", imports="pass", call=made)
+        assert "put(&B[tx], A[tx]);" in str(lower_text(text_of).source.text)

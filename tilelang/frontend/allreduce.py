@@ -20,6 +20,7 @@ from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import dtype_of_expr, named_type, scalar
 from tilelang.frontend.tensors import new_buffer
 from tilelang.ir import tile_ops
+from tilelang.ir.thread_ops import call_name
 from tilelang.ir.tile_program import Access, Alloc, Bind, Evaluate, For, Launch, Loop, Store
 from tilelang.ir.values import Region, Unknown, as_int
 
@@ -41,7 +42,8 @@ def allreduce_call(run: Run, op: str, call: Bound) -> Any:
         return combine if isinstance(combine, Unknown) else CommReducer(combine)
     if op == "evaluate":
         value = call.value("value")
-        if isinstance(value, ir.Call) and tile_ops.is_ours(value):
+        foreign = call_name(value) in ("tirx.call_extern", "tirx.call_intrin")
+        if foreign or tile_ops.is_ours(value):
             run.emit(Evaluate(value, call.span))
         return None
     if run.launch is not None and run.launch.threads is None:
