@@ -11,6 +11,7 @@ from tvm import ir
 from tilelang.diagnostics.rules.python import UNSUPPORTED_PYTHON
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.constants import any_not_given, not_given
+from tilelang.frontend.functions import call_function
 from tilelang.frontend.loops import SymbolicRange, python_items, symbolic_range
 from tilelang.frontend.model import ClassValue, Function, Instance
 from tilelang.frontend.operators import binary, conjunction, disjunction
@@ -53,6 +54,30 @@ def _compares_traced(run: Run, function: Any, args: Args, kwargs: Kwargs) -> boo
     if any(isinstance(a.value, Unknown) and a.value.reason in told for a in args):
         return False
     return any(is_traced(a.value) and not_given(run, a.value) is None for a in args)
+
+
+def _ordered(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    """`max`, `min` and `sorted` with a `key` that is interpreted, over whatever objects."""
+    key = kwargs.get("key")
+    plain = all(is_modelled(a.value) for a in args)
+    if not run.environment.static or key is None or not isinstance(key.value, Function) or plain:
+        return _strict(run, node, function, args, kwargs)
+    if len(args) != 1 or not kwargs.keys() <= {"key", "reverse"}:
+        return Unknown(f"`{function.__name__}` with these arguments is not known to the compiler")
+    items = _items_or_unknown(run, args[0])
+    if isinstance(items, Unknown):
+        return items
+    at = run.span(node)
+    keys = [call_function(run, key.value, [Argument(item, at)], {}, node, at) for item in items]
+    if any_unknown(keys) is not None or any_traced(keys) or not all(map(is_modelled, keys)):
+        return Unknown("the order of these objects is not known to the compiler")
+    reverse = {"reverse": kwargs["reverse"].value} if "reverse" in kwargs else {}
+
+    def ordered() -> Any:
+        places = function(range(len(keys)), key=lambda k: keys[k], **reverse)
+        return [items[k] for k in places] if isinstance(places, list) else items[places]
+
+    return run.guarded_native(node, ordered, [], {})
 
 
 def _text(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -268,7 +293,8 @@ def _type(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -
 
 Handler = Callable[[Run, ast.Call, Any, Args, Kwargs], Any]
 BUILTIN_FUNCTIONS: dict[Any, Handler] = {
-    **dict.fromkeys((bool, int, float, min, max, abs, round, pow, divmod, sorted), _strict),
+    **dict.fromkeys((bool, int, float, abs, round, pow, divmod), _strict),
+    **dict.fromkeys((min, max, sorted), _ordered),
     **dict.fromkeys((str, repr, ascii, format), _text),
     **dict.fromkeys((chr, ord, hex, bin, oct, complex, slice, bytes, hash), _strict),
     **dict.fromkeys((list, tuple, set, frozenset, reversed), _collect),

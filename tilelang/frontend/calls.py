@@ -134,7 +134,8 @@ def call_known(
     if isinstance(function, Decorator):
         return _decorator_call(run, function, args, kwargs)
     if isinstance(function, PlainDecorator):
-        return args[0].value if args and isinstance(args[0].value, Function) else function
+        wraps = function.name == "wraps"  # `functools.wraps(f)` is about f and decorates another function
+        return args[0].value if args and isinstance(args[0].value, Function) and not wraps else function
     if isinstance(function, JitFunction):
         _note_host_call(run, function.function, function, args, kwargs)
         return Unknown(f"the result of `{function.function.name}` is known only when it runs")
@@ -378,9 +379,14 @@ def _access_ptr(
 def _decorator_call(run: Run, decorator: Decorator, args: list[Argument], kwargs: dict[str, Argument]) -> Any:
     """`@tilelang.jit(out_idx=[-1])`, `tilelang.jit(f)`, `@tilelang.autotune(configs=...)`."""
     if args and isinstance(args[0].value, Function):
-        return JitFunction(args[0].value, {decorator.name: {k: a.value for k, a in kwargs.items()}})
+        options = {**decorator.options, **{k: a.value for k, a in kwargs.items()}}
+        made = JitFunction(args[0].value, {decorator.name: options})
+        run.made_kernels.append(made)
+        return made
     if args and isinstance(args[0].value, JitFunction):
-        return args[0].value
+        kernel = args[0].value
+        options = {**decorator.options, **{k: a.value for k, a in kwargs.items()}}
+        return JitFunction(kernel.function, {decorator.name: options, **kernel.decorators})
     if decorator.name == "compile":
         return _compiled(args, kwargs)
     options = {k: a.value for k, a in kwargs.items()}

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.dtypes import dtype_name
+from tilelang.frontend.functions import call_function
 from tilelang.frontend.model import Function, JitFunction, PrimFunction
 from tilelang.frontend.run import Run
 from tilelang.ir.values import Unknown
@@ -58,6 +59,19 @@ def decorate_value(run: Run, decorator: Any, args: list[Argument]) -> Any:
     return Unknown("what this makes is not known to the compiler")
 
 
+def _decorated_by(run: Run, node: ast.expr, decorator: Function, value: Function) -> Any:
+    """What a decorator of the module's own makes: a kernel, if it passes the function to `tilelang.jit`."""
+    before = len(run.made_kernels)
+    at = run.span(node)
+    made = call_function(run, decorator, [Argument(value, at)], {}, node, at)
+    if isinstance(made, JitFunction):
+        return made
+    kernels = [k for k in run.made_kernels[before:] if k.function is value]
+    if kernels:
+        return kernels[-1]  # a wrapper around it passes on what it is called with
+    return Unknown(f"the decorator `{decorator.name}` is not applied by the compiler")
+
+
 def _apply(run: Run, node: ast.expr, value: Any) -> Any:
     decorator = run.eval(node)
     if decorator in (macro, inline, prim_func):
@@ -76,6 +90,8 @@ def _apply(run: Run, node: ast.expr, value: Any) -> Any:
         return value
     if isinstance(value, JitFunction | PrimFunction):
         return value
+    if isinstance(decorator, Function) and isinstance(value, Function) and run.environment.static:
+        return _decorated_by(run, node, decorator, value)
     if isinstance(decorator, Function):
         return Unknown(f"the decorator `{decorator.name}` is not applied by the compiler")
     return Unknown("the decorator is not known to the compiler")

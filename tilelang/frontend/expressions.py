@@ -103,8 +103,8 @@ def apply_binary(
 def _percent_text(run: Run, node: ast.AST, template: str, value: Any, written: ast.expr) -> Any:
     """`"%s" % x` with traced values, which print as their expression."""
     values = value if isinstance(value, tuple) else (value,)
-    several = isinstance(value, tuple) and isinstance(written, ast.Tuple)
-    nodes = written.elts if several and len(written.elts) == len(values) else [written] * len(values)
+    nodes = written.elts if isinstance(value, tuple) and isinstance(written, ast.Tuple) else []
+    nodes = nodes if len(nodes) == len(values) else [written] * len(values)
     if any_not_given(run, value) is not None:
         return Unknown("the text depends on a size that is not known here")
     known = [v for v in values if not is_traced(v)]

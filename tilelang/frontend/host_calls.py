@@ -22,6 +22,7 @@ from tilelang.frontend.static_module import KernelSource, StaticModule
 from tilelang.ir.values import Unknown
 
 _HOST_LIMITS = Limits(steps=20_000, depth=20, sequence=2_000)
+_MAX_ROWS = 4  # of the values that a test is run with
 _ALL_STEPS = 40_000  # of all host code of one kernel together
 
 
@@ -171,11 +172,31 @@ def _interpret_all(
 
 def _interpret(run: Run, statement: ast.stmt) -> None:
     if isinstance(statement, ast.FunctionDef):
-        call_with_defaults(run, make_function(run, statement))
+        function = make_function(run, statement)
+        for given in _parametrised(run, statement):
+            call_with_defaults(run, function, given)
     elif isinstance(statement, ast.If) and is_main_guard(statement.test):
         run.exec(statement.body)
     else:
         run.exec([statement])
+
+
+def _parametrised(run: Run, node: ast.FunctionDef) -> list[dict[str, Any]]:
+    """Values that `@pytest.mark.parametrize("M, N", [(1, 2), ...])` gives a test, the first few; nothing for
+    a function without.
+    """
+    given: list[dict[str, Any]] = [{}]
+    for item in node.decorator_list:
+        if not isinstance(item, ast.Call) or not ast.unparse(item.func).endswith("mark.parametrize"):
+            continue
+        names, values = (run.eval(a) for a in item.args[:2]) if len(item.args) > 1 else (None, None)
+        names = names.replace(",", " ").split() if isinstance(names, str) else names
+        if not isinstance(names, list | tuple) or not isinstance(values, list | tuple):
+            continue
+        rows = [v if len(names) > 1 else (v,) for v in values[:_MAX_ROWS]]
+        known = [r for r in rows if isinstance(r, list | tuple) and len(r) == len(names)]
+        given = [{**g, **dict(zip(names, r, strict=True))} for g in given for r in known][:_MAX_ROWS]
+    return given or [{}]
 
 
 def _noticed(run: Run, kernel: KernelSource) -> list[Reached]:

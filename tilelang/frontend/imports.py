@@ -26,9 +26,23 @@ def import_statement(run: Run, node: ast.Import) -> Flow | None:
             value = run.environment.module(run, alias.name, 0)
             bind_name(run, alias.asname, value, run.span(node))
         else:
-            top = alias.name.partition(".")[0]
-            bind_name(run, top, run.environment.module(run, top, 0), run.span(node))
+            top, *inner = alias.name.split(".")
+            module = run.environment.module(run, top, 0)
+            bind_name(run, top, module, run.span(node))
+            _import_inner(run, module, top, inner)
     return None
+
+
+def _import_inner(run: Run, module: Any, name: str, inner: list[str]) -> None:
+    """`import a.b.c`: what is read of the workspace becomes an attribute of the package it is in."""
+    for part in inner:
+        name = f"{name}.{part}"
+        found = run.environment.module(run, name, 0)
+        if not isinstance(module, ModuleValue) or not isinstance(found, ModuleValue):
+            return
+        if module.of_workspace and isinstance(module.names, dict):
+            module.names.setdefault(part, found)
+        module = found
 
 
 def import_from_statement(run: Run, node: ast.ImportFrom) -> Flow | None:

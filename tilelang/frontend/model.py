@@ -64,6 +64,10 @@ class JitFunction:
     function: Function
     decorators: dict[str, dict[str, Any]] = field(default_factory=dict)  # "jit", "autotune": their options
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """`functools.partial` asks for it; calls are interpreted."""
+        raise TypeError(f"{self.function.name} is a kernel of a module that is only read")
+
     def __repr__(self) -> str:
         return f"<kernel {self.function.name}>"
 
@@ -187,6 +191,7 @@ class ModuleValue:
     name: str
     names: Mapping[str, Any]
     open: bool = False  # other attributes may exist: they are Unknown, not mistakes
+    of_workspace: bool = False  # read as source
 
 
 @dataclass(eq=False, repr=False)

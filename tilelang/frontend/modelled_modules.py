@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import math
 import operator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from tilelang.arch.dtypes import DTYPES
 from tilelang.frontend.argument_parser import PARSER
 from tilelang.frontend.decorators import Decorator, PlainDecorator
 from tilelang.frontend.model import NAMED_TUPLE, ClassValue, ModuleValue, RecordFunction
+from tilelang.frontend.program_start import os_module
 from tilelang.ir.values import Unknown
 from tilelang.language.dtypes import DType
 from tilelang.language.names import LANGUAGE
@@ -46,10 +48,16 @@ class FieldFunction:
 
 
 @dataclass(frozen=True)
+class NamespaceFunction:
+    """`types.SimpleNamespace`."""
+
+
+@dataclass(frozen=True)
 class AutoFunction:
     """`enum.auto`."""
 
 
+NAMESPACE = ClassValue("SimpleNamespace", {}, ())
 JIT = Decorator("jit")
 AUTOTUNE = Decorator("autotune")
 COMPILE = Decorator("compile")
@@ -153,5 +161,8 @@ def modelled_modules() -> dict[str, ModuleValue]:
         "enum": _enum(),
         "argparse": ModuleValue("argparse", {"ArgumentParser": PARSER}, open=True),
         "collections": ModuleValue("collections", _COLLECTIONS, open=True),
+        "os": os_module(),
+        "json": ModuleValue("json", {"loads": json.loads}, open=True),
+        "types": ModuleValue("types", {"SimpleNamespace": NamespaceFunction()}, open=True),
         "__future__": ModuleValue("__future__", {}, open=True),
     }

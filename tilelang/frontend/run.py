@@ -160,6 +160,7 @@ class Run:
         # Of the module, where host code runs: its names as they are then, and at its end.
         self.host_names: tuple[Mapping[str, Any], Mapping[str, Any]] = {}, {}
         # A kernel's definition, noticed with what its decorators make of it whenever it is reached.
+        self.made_kernels: list[Any] = []  # by `tilelang.jit(f)`
         self.watched: ast.FunctionDef | None = None
         self.reached: list[tuple[Function, Any]] = []
         self.return_spans: dict[int, Span] = {}

@@ -35,6 +35,8 @@ from tilelang.frontend.static_environment import MODULE_LIMITS
 from tilelang.frontend.static_module import KernelSource, StaticModule, comment_block_start
 from tilelang.ir.tile_program import TileProgram
 from tilelang.ir.values import Unknown
+from tilelang.language.dtypes import DType
+from tilelang.language.names import declared_name
 
 Origin = Literal["choice", "comment", "call", "autotune", "default"]
 _DIRECTIVE = re.compile(r"#\s*tilelang:\s*specialize\s*(\(.*\))")
@@ -69,7 +71,12 @@ def _shown(value: Any) -> str:
         return f"{value.cls.name}({inside})"
     if isinstance(value, Function):
         return value.name
-    return str(value)
+    return f"T.{declared_name(value)}" if _is_of_language(value) else str(value)
+
+
+def _is_of_language(value: Any) -> bool:
+    """A function of the language, such as the `T.reduce_sum` that a factory receives."""
+    return callable(value) and not isinstance(value, DType | type) and declared_name(value) is not None
 
 
 def known_specialisations(module: StaticModule, kernel: KernelSource) -> list[Specialisation]:
@@ -349,7 +356,7 @@ def _from_autotune(module: StaticModule, options: Mapping[str, Any]) -> list[Spe
 def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return all(_is_plain(v) for v in value)
-    if isinstance(value, Instance | Function):
+    if isinstance(value, Instance | Function) or _is_of_language(value):
         return True
     return isinstance(value, bool | int | float | str | type(None)) or hasattr(value, "__index__")
 

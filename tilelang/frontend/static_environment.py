@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import json
 import math
+import os
 import tokenize
 from pathlib import Path
 from typing import Any
@@ -19,19 +21,32 @@ from tilelang.frontend.arguments import Argument, plain
 from tilelang.frontend.classes import instantiate
 from tilelang.frontend.dtypes import dtype_name
 from tilelang.frontend.functions import call_function
+from tilelang.frontend.import_roots import is_standard, project_roots
 from tilelang.frontend.imports import LANGUAGE_MODULES
 from tilelang.frontend.interpreter import new_run
 from tilelang.frontend.local_names import assigned_names
-from tilelang.frontend.model import NO_VALUE, Auto, ClassValue, Function, ModuleValue, TooLong
+from tilelang.frontend.model import (
+    NO_VALUE,
+    Auto,
+    ClassValue,
+    Function,
+    Instance,
+    JitFunction,
+    ModuleValue,
+    TooLong,
+)
 from tilelang.frontend.modelled_modules import (
+    NAMESPACE,
     PURE_MODULES,
     AutoFunction,
     FieldFunction,
     HostTensor,
+    NamespaceFunction,
     TensorFactory,
     modelled_modules,
 )
 from tilelang.frontend.operator_functions import OPERATOR_FUNCTIONS
+from tilelang.frontend.program_start import call_getenv
 from tilelang.frontend.rebinding import Rebindings
 from tilelang.frontend.run import Limits, Run, StopInterpreting
 from tilelang.frontend.scalars import any_traced, any_unknown
@@ -101,10 +116,16 @@ class StaticEnvironment:
             return named.get("default", NO_VALUE)
         if isinstance(function, AutoFunction):
             return Auto()
+        if function is os.getenv:
+            return call_getenv(args, kwargs)
+        if isinstance(function, NamespaceFunction):
+            return Instance(NAMESPACE, named) if not values else Unknown("the names are not known")
+        if function is json.loads and len(values) == 1 and type(values[0]) is str:
+            return run.guarded_native(node, json.loads, values, {})
         if function is functools.partial:
             unknown = any_unknown(values[:1])
             known = bool(values) and (
-                isinstance(values[0], Function | functools.partial)
+                isinstance(values[0], Function | JitFunction | functools.partial)
                 or any(values[0] is f for f in OPERATOR_FUNCTIONS)
             )
             if unknown is not None or not known:
@@ -146,7 +167,8 @@ class StaticEnvironment:
                 base = base.parent
             roots = (base,)
         else:
-            roots = (base, *self._search)
+            beyond = () if is_standard(name) else project_roots(base)
+            roots = (base, *self._search, *beyond)
         parts = [p for p in name.split(".") if p]
         for root in roots:
             place = root.joinpath(*parts)
@@ -158,7 +180,7 @@ class StaticEnvironment:
     def _load(self, file: Path, name: str) -> Any:
         if file in self._loaded:
             return self._loaded[file]  # perhaps still being read: imports may go in circles
-        module = ModuleValue(name, {}, open=True)
+        module = ModuleValue(name, {}, open=True, of_workspace=True)
         self._loaded[file] = module
         source = _source(file)
         if source is None:
@@ -166,7 +188,7 @@ class StaticEnvironment:
         self.files[str(file)] = source.text
         self._base[str(file)] = file.parent
         scope = run_module(self, source, source.tree.body, name)
-        self._loaded[file] = ModuleValue(name, scope.names, open=True)
+        self._loaded[file] = ModuleValue(name, scope.names, open=True, of_workspace=True)
         return self._loaded[file]
 
 

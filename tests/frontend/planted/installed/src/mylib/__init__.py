@@ -1,0 +1,3 @@
+"""What kernels beside it import: mylib."""
+
+from mylib.config import DEFAULTS

@@ -1,0 +1,6 @@
+"""What kernels beside it import: ops."""
+
+from .gemm import *
+from .common import Config as Config
+
+__all__ = ["matmul"]

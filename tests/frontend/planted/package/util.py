@@ -1,0 +1,7 @@
+"""What kernels beside it import: util."""
+
+THREADS = 128
+
+
+def cdiv(a, b):
+    return -(-a // b)
