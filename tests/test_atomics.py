@@ -226,3 +226,32 @@ def test_old_values_of_neighbours(device: str, lanes: int) -> None:
     old = compiled_for(previous, device)(a, now, lanes)
     assert torch.equal(old, (2 * c).half())
     assert torch.equal(now, a + c)
+
+
+@tilelang.jit
+def numbers_over_tiles(C, D, by: float):
+    C: T.Tensor((2, 8, 32), "float32")
+    D: T.Tensor((16,), "int32")
+    with T.Kernel(2, threads=64) as bx:
+        shared = T.alloc_shared((16,), "int32")
+        T.atomic_add(C[bx, 2:6, :], by)
+        T.atomic_max(C[1 - bx, 0:8, 30:32], 7)
+        T.clear(shared)
+        T.atomic_add(shared, 3)
+        T.atomic_add(D[0:16], shared)
+
+
+def test_a_number_goes_to_every_element_of_a_tile(device: str) -> None:
+    c, d = (torch.randint(-9, 9, shape).to(device) for shape in ((2, 8, 32), (16,)))
+    now, count = c.float(), d.int()
+    compiled_for(numbers_over_tiles, device)(now, count, 0.5)
+    expected = c.float()
+    rows, columns = expected[:, 2:6, :30], expected[:, :, 30:]
+    rows += 0.5
+    assert torch.equal(now[:, :, :30], expected[:, :, :30])
+    outside = torch.ones(8, dtype=torch.bool, device=device)
+    outside[2:6] = False
+    assert torch.equal(now[:, outside, 30:], columns[:, outside].clamp(min=7))
+    first, last = (columns.clamp(min=7) + 0.5)[:, 2:6], (columns + 0.5).clamp(min=7)[:, 2:6]  # either order
+    assert ((now[:, 2:6, 30:] == first) | (now[:, 2:6, 30:] == last)).all()
+    assert torch.equal(count, d.int() + 6)

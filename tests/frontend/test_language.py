@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.frontend.programs import body, jitted, lines_of, live, script, static
+from tilelang.analysis.check import check_source
 
 
 def test_quickstart_reads_like_its_source():
@@ -405,3 +406,24 @@ def test_tiles_allocated_before_the_launch_belong_to_its_blocks():
     program = static(text)
     assert [type(n).__name__ for n in program.body] == ["Launch"]
     assert [type(n).__name__ for n in program.launches()[0].body] == ["Alloc", "Do"]
+
+
+@pytest.mark.parametrize(("policy", "said"), [("2", ""), ("0", ""), ("3", "T.GemmWarpPolicy")])
+def test_the_policy_of_a_gemm_may_be_its_number(policy: str, said: str) -> None:
+    text = f"""
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def k(A, C):
+    A: T.Tensor((64, 64), T.float16)
+    C: T.Tensor((64, 64), T.float32)
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((64, 64), T.float16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        T.copy(A, a)
+        T.gemm(a, a, c, policy={policy}, clear_accum=True)
+        T.copy(c, C)
+"""
+    found = [p.message for p in check_source("k.py", text, "cuda:sm_80").all_problems()]
+    assert len(found) == bool(said) and all(said in m for m in found)

@@ -123,6 +123,7 @@ REFUSED = {
     "T.infinity(T.float8_e4m3fn)": "float8_e4m3fn has no infinity; use T.max_value",
     'T.cast(x, T.float8_e5m2, round="rz")': "conversions round to the nearest",
     "T.__ldg(A)": "one element is read",
+    "T.__ldg(A, [0, i])": "`A` has 1 dimensions, but `index` has 2",
 }
 
 

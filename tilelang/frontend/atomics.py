@@ -15,7 +15,7 @@ from tilelang.frontend.operators import binary, representable
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import named_type, scalar
 from tilelang.frontend.tensors import new_buffer
-from tilelang.ir.tile_program import Alloc, Do, Operand, OpRecord, Store
+from tilelang.ir.tile_program import Alloc, Context, Do, For, Loop, Operand, OpRecord, Store
 from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int
 from tilelang.ops.atomic import RELAXED
 
@@ -46,6 +46,8 @@ def atomic(run: Run, kind: str, lanes: int, call: Bound) -> Any:
     if wants and tile is not None:
         what = "the old values of a tile have no place to go: use return_prev with one element"
         return run.report(BAD_ARGUMENTS, call.span_of("return_prev"), callee=call.callee, what=what)
+    if isinstance(dst, Region) and isinstance(given, list) and _over_tile(kind, wants, dst):
+        return _each_element(run, kind, order, call, dst, given[0])
     if isinstance(dst, Region) and tile is None and not isinstance(given, Unknown):
         dst = _element(run, call, name, dst)
         if isinstance(dst, Unknown):
@@ -74,6 +76,40 @@ def atomic(run: Run, kind: str, lanes: int, call: Bound) -> Any:
         operands["result"] = Operand(result, call.span)
     run.emit(Do(OpRecord("atomic", call.span, call.callee_span, operands, run.context)))
     return result
+
+
+def _over_tile(kind: str, wants: Any, dst: Region) -> bool:
+    """Whether an update by one number goes to every element of a slice or tile of several."""
+    return kind in ("add", "max", "min") and not wants and _is_tile(dst)
+
+
+def _each_element(run: Run, kind: str, order: Any, call: Bound, dst: Region, number: Any) -> None:
+    """`for i, j in T.Parallel(...): dst[i, j] op= number`."""
+    extents = list(dst.extents)
+    if isinstance(order, Unknown) or any(isinstance(e, Unknown) for e in (*extents, *dst.starts)):
+        run.complete = False
+        return
+    real = [d for d, extent in enumerate(extents) if as_int(extent) != 1]
+    steps = {d: run.fresh("ijklmn"[k % 6]) for k, d in enumerate(real)}
+    loop = Loop(
+        "Parallel", tuple(steps.values()), tuple(0 for _ in real), tuple(extents[d] for d in real), call.span
+    )
+    points = tuple(
+        Index(binary(ast.Add, start, steps[d]) if d in steps else start, None, dst.span)
+        for d, start in enumerate(dst.starts)
+    )
+    body: list[Any] = []
+    context = Context((*run.context.loops, loop), run.context.guards, run.context.maybe)
+    with run.nested(body, context):
+        operands = {
+            "dst": Operand(Region(dst.buffer, points, dst.span), call.span_of("dst")),
+            "kind": Operand(kind, call.callee_span),
+            "callee": Operand(call.callee, call.callee_span),
+            "order": Operand(order, call.span_of("memory_order")),
+            "values": Operand((number,), call.span_of("value")),
+        }
+        run.emit(Do(OpRecord("atomic", call.span, call.callee_span, operands, run.context)))
+    run.emit(For(loop, body))
 
 
 def _old_values(run: Run, call: Bound, lanes: int, dst: Any, given: Any, operands: dict[str, Operand]) -> Any:

@@ -142,10 +142,15 @@ def _read_only(run: Run, call: Bound) -> Any:
     """The element; that nothing writes the tensor is what the author says, and all targets read the same."""
     value, index = call.value("load_or_buf"), call.value("index", None)
     if isinstance(value, Buffer) and index is not None:
-        at = scalar(run, index, call.span_of("index"))
-        if isinstance(at, Unknown):
-            return at
-        value = Region(value, (Index(at, None, call.span_of("index")),), call.span)
+        span = call.span_of("index")
+        places = [scalar(run, i, span) for i in (index if isinstance(index, list | tuple) else [index])]
+        unknown = next((i for i in places if isinstance(i, Unknown)), None)
+        if unknown is not None:
+            return unknown
+        if value.known and len(places) != len(value.shape):
+            what = f"`{value.name}` has {len(value.shape)} dimensions, but `index` has {len(places)}"
+            return run.report(BAD_ARGUMENTS, span, callee=call.callee, what=what)
+        value = Region(value, tuple(Index(i, None, span) for i in places), call.span)
     if isinstance(value, Buffer) or (isinstance(value, Region) and not value.is_point):
         what = "one element is read: x[i], or x and an index"
         return run.report(BAD_ARGUMENTS, call.span_of("load_or_buf"), callee=call.callee, what=what)

@@ -82,6 +82,8 @@ def _plain(run: Run, call: Bound, name: str, value: Any, argument: Argument) -> 
     if name == "policy":
         if isinstance(value, Enum) or value in GemmWarpPolicy.__members__:
             return value.name if isinstance(value, Enum) else value
+        if isinstance(value, int) and value in set(GemmWarpPolicy):
+            return GemmWarpPolicy(value).name
         expected = "a T.GemmWarpPolicy"
     elif name in _FLAGS:
         if isinstance(value, bool | int):

@@ -22,7 +22,8 @@ def atomic_add(
     a tile.
 
     dst: an element, a slice or a start in global or shared memory; the extents of tiles follow the rules of
-    `T.copy`. value: a number, or a tile that is added element by element, converted to dst's dtype.
+    `T.copy`. value: a number, which a tile takes in each of its elements, or a tile that is added element by
+    element, converted to dst's dtype.
     memory_order: "relaxed" unless given. return_prev: the call is the element's old value (elements only).
     use_tma: a hint. Outside `T.Parallel` every thread of the block adds.
     """
