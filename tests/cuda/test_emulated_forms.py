@@ -5,6 +5,7 @@ shapes.
 from __future__ import annotations
 
 import importlib
+import re
 
 import numpy as np
 import pytest
@@ -348,3 +349,30 @@ def test_scaled_products_of_eight_bits_at_sizes_that_no_tile_divides(
 def numpy_of(t: torch.Tensor) -> np.ndarray:
     """The tensor's bits as an array of its dtype, which numpy may know only through ml_dtypes."""
     return t.view(torch.uint8).numpy().view(numpy_dtype(str(t.dtype).removeprefix("torch.")))
+
+
+OWN = """
+@tilelang.jit
+def k(A, B):
+    A: T.Tensor((N, 12), "float16")
+    B: T.Tensor((N, 12), "float16")
+    with T.Kernel(1, threads=64):
+        t = T.get_thread_binding()
+        own = T.alloc_local((2, 4), "float16")
+        T.copy(A[t, 0:4], own[0, :])
+        T.copy(A[t, 4:8], own[1, :])
+        T.fill(own[1, 1:3], 7)
+        T.copy(own[1, :], B[t, 4:8])
+        T.copy(own[0, 0:3], B[t, 9:12])
+"""
+
+
+def test_what_a_thread_copies_for_itself_is_moved_at_once() -> None:
+    lowered = lower_text(OWN.replace("N", "60"))
+    a, b = np.arange(720).reshape(60, 12).astype("float16"), np.zeros((60, 12), "float16")
+    want = b.copy()
+    want[:, 4:8], want[:, 5:7], want[:, 9:] = a[:, 4:8], 7, a[:, :3]
+    run(lowered, {"A": a, "B": b})
+    np.testing.assert_array_equal(b, want)
+    text = lowered.source.text
+    assert len(re.findall(r"\*\(uint2\*\)&own\[", text)) == 2 and "*(uint2*)&B[" in text

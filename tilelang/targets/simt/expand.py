@@ -15,6 +15,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
+from tilelang.ir.build import LOOP_KIND
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
@@ -26,6 +27,7 @@ from tilelang.targets.simt.ops.copy import copy_loop
 from tilelang.targets.simt.ops.fill import fill_loop
 from tilelang.targets.simt.ops.reduce import is_private, private_reduce
 from tilelang.targets.simt.ops.scan import scan_loops
+from tilelang.targets.simt.ops.vectorized import ELSE_UNROLLED
 
 _PRIVATE = ("local", "local.var")  # scopes of memory that each thread has for itself
 _UNROLLED = 64  # iterations of a loop over a private array that are written out
@@ -58,12 +60,20 @@ def _expand(stmt: Any) -> Any:
 
 
 def _by_each_thread(loop: X.For, *buffers: ir.Var) -> Any:
-    """`loop` as one that every thread runs by itself if it works on a private array; else unchanged."""
+    """`loop` as one that every thread runs by itself if it works on a private array; else unchanged.
+
+    The innermost one goes over neighbours, many of which one access may move.
+    """
     if not any(b.scope() in _PRIVATE for b in buffers):
         return loop
     body = loop.body
-    if loop_kind(body) == "Parallel":
-        body = _by_each_thread(body, *buffers)
     few = (constant(loop.extent) or _UNROLLED + 1) <= _UNROLLED
-    kind = X.ForKind.UNROLLED if few else X.ForKind.SERIAL
-    return X.For(loop.loop_var, loop.min, loop.extent, kind, body, span=loop.span)
+    if loop_kind(body) == "Parallel":
+        kind = X.ForKind.UNROLLED if few else X.ForKind.SERIAL
+        return X.For(
+            loop.loop_var, loop.min, loop.extent, kind, _by_each_thread(body, *buffers), span=loop.span
+        )
+    notes = {LOOP_KIND: "vectorized", **({ELSE_UNROLLED: True} if few else {})}
+    return X.For(
+        loop.loop_var, loop.min, loop.extent, X.ForKind.VECTORIZED, body, annotations=notes, span=loop.span
+    )

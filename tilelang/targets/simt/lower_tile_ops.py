@@ -47,7 +47,7 @@ from tilelang.runtime.plan import TensorMap
 from tilelang.targets.simt.block import Block
 from tilelang.targets.simt.ops.copy import ASYNC
 from tilelang.targets.simt.ops.parallel import by_turns, lower_parallel
-from tilelang.targets.simt.ops.vectorized import lower_vectorized
+from tilelang.targets.simt.ops.vectorized import ELSE_UNROLLED, lower_vectorized
 
 LowerOp = Callable[
     [Any, Block], Any
@@ -184,9 +184,10 @@ class _Lowering:
         divergent = uses(stmt.min, self._private) or uses(stmt.extent, self._private)
         body = self._under(divergent, None, stmt.body)
         self.block.outer = outer
-        kind = stmt.kind if int(stmt.kind) == X.ForKind.UNROLLED else X.ForKind.SERIAL
-        bounds = [self._expression(stmt.min), self._expression(stmt.extent)]
         notes = dict(stmt.annotations.items())
+        unrolled = int(stmt.kind) == X.ForKind.UNROLLED or notes.pop(ELSE_UNROLLED, False)
+        kind = X.ForKind.UNROLLED if unrolled else X.ForKind.SERIAL
+        bounds = [self._expression(stmt.min), self._expression(stmt.extent)]
         made = X.For(
             stmt.loop_var, *bounds, kind, seq([body]), annotations=notes, step=stmt.step, span=stmt.span
         )

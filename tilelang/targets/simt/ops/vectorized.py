@@ -17,6 +17,8 @@ from tilelang.targets.simt.block import Block, local, ramp, unrolled
 from tilelang.targets.simt.ops.copy import parallel
 from tilelang.targets.simt.ops.parallel import guarded_load
 
+ELSE_UNROLLED = "unrolled_otherwise"  # note of a loop that is written out where no wide access does its work
+
 
 def lower_vectorized(stmt: X.For, block: Block) -> Any | None:
     """The wide accesses that do the loop's work for one thread; None where its form does not allow any.
