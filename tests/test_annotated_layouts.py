@@ -6,7 +6,12 @@ import torch
 import tilelang
 import tilelang.language as T
 from tests.on_device import DEVICES, compiled_for, random
-from tilelang.layout import make_swizzled_layout
+from tilelang.layout import (
+    make_fully_replicated_layout_fragment,
+    make_gemm_fragment_8x8,
+    make_gemm_fragment_8x8_transposed,
+    make_swizzled_layout,
+)
 
 pytestmark = pytest.mark.parametrize("device", DEVICES)
 
@@ -119,3 +124,45 @@ def twice(X, fragment: str):
 def test_fragments_by_hand(device, fragment):
     x = random(64, 64, device=device)
     assert torch.equal(compiled_for(twice, device)(x, fragment=fragment), x * 2)
+
+
+def replicated(shape):
+    @T.prim_func
+    def main(A: T.Tensor(shape, "float32"), B: T.Tensor(shape, "float32")):
+        with T.Kernel(1, threads=64):
+            tile = T.alloc_fragment(shape, "float32")
+            T.annotate_layout({tile: make_fully_replicated_layout_fragment(tile, 64)})
+            T.copy(A, tile)
+            T.copy(tile, B)
+
+    return main
+
+
+@T.prim_func
+def matrix(A: T.Tensor((8, 8), "float16"), B: T.Tensor((8, 8), "float16"), C: T.Tensor((8, 8), "float16")):
+    with T.Kernel(1, threads=32):
+        rows, columns = T.alloc_fragment((8, 8), "float16"), T.alloc_fragment((8, 8), "float16")
+        T.annotate_layout({rows: make_gemm_fragment_8x8(), columns: make_gemm_fragment_8x8_transposed()})
+        T.copy(A, rows)
+        T.copy(rows, B)
+        T.copy(A, columns)
+        T.copy(columns, C)
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 8), (2, 3, 4), (2, 2, 2, 3)])
+def test_every_thread_may_hold_a_whole_tile(device, shape):
+    elements = torch.Size(shape).numel()
+    a = random(*shape, dtype=torch.float32, device=device)
+    kernel = tilelang.compile(replicated(shape), out_idx=-1, target="auto" if device == "cuda" else "cpu")
+    assert torch.equal(kernel(a), a)
+    source = tilelang.lower(replicated(shape), target="cuda:sm_80").kernel_source
+    assert f"float tile[{elements}];" in source
+
+
+def test_the_matrices_of_ldmatrix_have_names(device):
+    a = random(8, 8, dtype=torch.float16, device=device)
+    kernel = tilelang.compile(matrix, out_idx=[1, 2], target="auto" if device == "cuda" else "cpu")
+    assert all(torch.equal(found, a) for found in kernel(a))
+    source = tilelang.lower(matrix, target="cuda:sm_80").kernel_source
+    assert "*(unsigned*)&rows[0] = *(const unsigned*)&A[tx * 2];" in source
+    assert "columns[r] = A[tx % 4 * 16 + r * 8 + tx / 4];" in source

@@ -61,3 +61,18 @@ def test_a_check_of_the_user_s_own(kernel):
         lambda a, b: a + b, manual_check_prog=lambda x, y: seen.append((x, y))
     )
     assert torch.equal(*seen[0])
+
+
+def test_another_number_of_results(kernel):
+    profiler = kernel.get_profiler()
+    with pytest.raises(AssertionError, match="the kernel returns 1 tensors, the reference gives 2"):
+        profiler.assert_allclose(lambda a, b: (a + b, a))
+
+
+def test_a_reference_of_a_kernel_without_outputs_writes_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILELANG_CACHE_DIR", str(tmp_path))
+    kernel = compile_func(vector_add(), CompileOptions.read(target="cpu", out_idx=[]))
+    with pytest.raises(
+        AssertionError, match="writes to its 3 tensors, the reference gives 1: it should write"
+    ):
+        kernel.get_profiler().assert_allclose(lambda a, b, c: a + b)

@@ -13,11 +13,19 @@ from tilelang.language.layouts import (
     make_volta_swizzled_layout,
     make_wgmma_swizzled_layout,
 )
+from tilelang.layout.common_fragments import (
+    make_fully_replicated_layout_fragment,
+    make_gemm_fragment_8x8,
+    make_gemm_fragment_8x8_transposed,
+)
 
 __all__ = [
     "Fragment",
     "Layout",
     "make_full_bank_swizzled_layout",
+    "make_fully_replicated_layout_fragment",
+    "make_gemm_fragment_8x8",
+    "make_gemm_fragment_8x8_transposed",
     "make_half_bank_swizzled_layout",
     "make_linear_layout",
     "make_quarter_bank_swizzled_layout",

@@ -177,7 +177,15 @@ class Profiler:
     ) -> tuple[list[Any], list[Any]]:
         inputs = list(tensors) if tensors is not None else self.inputs(sizes)
         copies = [t.clone() if hasattr(t, "clone") else t for t in inputs]
-        return self._results(self.kernel, inputs), self._results(reference, copies)
+        found, expected = self._results(self.kernel, inputs), self._results(reference, copies)
+        if len(found) != len(expected):
+            outputs = len(self.kernel.artifact.plan.outputs)
+            gives = f"returns {outputs} tensors" if outputs else f"writes to its {len(found)} tensors"
+            raise AssertionError(
+                f"the kernel {gives}, the reference gives {len(expected)}: "
+                + ("it should return as many" if outputs else "it should write to its arguments too")
+            )
+        return found, expected
 
     def _results(self, function: Callable[..., Any], inputs: Sequence[Any]) -> list[Any]:
         """What a call returns; the tensors it was given if it returns nothing."""
