@@ -16,6 +16,7 @@ from tilelang.layout.shared import SharedLayout, linear
 from tilelang.ops.operands import declared
 
 _MANY = 4
+_WIDEST = 16  # bytes of one access
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -31,8 +32,11 @@ def check(subject: Subject) -> Iterator[Problem]:
             continue
         addresses = [int(layout.offset(index)) * one.bytes for index in one.indices]
         degree = conflict_degree(addresses, one.bytes * one.width)
+        if one.merges:  # several turns of the loop at once may be free of conflicts
+            joined = conflict_degree(addresses, max(one.bytes, _WIDEST))
+            degree = degree if joined >= _MANY else 1
         if degree >= _MANY:
-            by_rows = any(f.coefficient(v) for f in one.forms[:-1] for v in one.variables)
+            by_rows = _padded(one, degree)
             yield (BANK_CONFLICT if by_rows else BANK_CONFLICT_STRIDE).at(
                 one.access.span,
                 related=declared(buffer),
@@ -41,6 +45,17 @@ def check(subject: Subject) -> Iterator[Problem]:
                 row=as_int(buffer.shape[-1]),
                 padded=(as_int(buffer.shape[-1]) or 0) + max(1, 4 // one.bytes),
             )
+
+
+def _padded(one: WarpAccess, degree: int) -> bool:
+    """Whether longer rows help."""
+    shape = [as_int(n) or 1 for n in one.access.buffer.shape]
+    if len(shape) < 2:
+        return False
+    shape[-1] += max(1, 4 // one.bytes)
+    layout = linear(tuple(shape), one.bytes * 8)
+    addresses = [int(layout.offset(index)) * one.bytes for index in one.indices]
+    return conflict_degree(addresses, one.bytes * one.width) <= degree // 2
 
 
 def _row_major(one: WarpAccess) -> SharedLayout | None:

@@ -1,22 +1,29 @@
-"""What the threads of one warp touch together in a T.Parallel loop: the ground of rules about memory access.
+"""What the threads of one warp touch together, in a T.Parallel loop or in thread code: the ground of rules
+about memory access.
 
 Only loops that touch memory alone: where a fragment takes part, its layout decides who does what. Consecutive
-iterations go to consecutive threads, as many at a time as the widest access of the loop moves.
+iterations go to consecutive threads, as many at a time as the widest access of the loop moves. Thread code is
+followed where all threads of the warp come to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+
 from tilelang.analysis.affine import Affine, affine
 from tilelang.analysis.subject import Subject
+from tilelang.ir.evaluate import NotEvaluable, evaluate
+from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Access, Loop
 from tilelang.ir.values import Unknown, as_int
 from tilelang.ops.operands import dtype_bits, dtype_name
 
 from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
 
 _VECTOR_BYTES = 16
 _ABOUT = 4096  # stands for an extent that is not known: rows of that many elements
@@ -27,7 +34,8 @@ class WarpAccess:
     """One access of a loop over `variables`, as the threads of the first warp make it.
 
     `indices`: of each thread's first element. `strides` of the buffer's dimensions, in elements of `bytes`.
-    `width`: elements that a thread moves at a time. `forms`: each index as a sum of variables.
+    `width`: elements that a thread moves at a time. `forms`: each index as a sum of variables; none where an
+    index is something else. `merges`: a loop around steps along the rows, whose turns a compiler may join.
     """
 
     access: Access
@@ -37,6 +45,11 @@ class WarpAccess:
     bytes: int
     width: int
     forms: tuple[Affine, ...]
+    merges: bool = False
+
+    def addresses(self) -> list[int]:
+        """Each thread's first element in the order of memory, counted from the buffer's beginning."""
+        return [sum(i * s for i, s in zip(index, self.strides, strict=True)) for index in self.indices]
 
 
 def warp_accesses(subject: Subject) -> list[WarpAccess]:
@@ -57,7 +70,15 @@ def warp_accesses(subject: Subject) -> list[WarpAccess]:
         lanes = [_unravel(t * width, sizes) for t in range(subject.target.warp_size)]
         for access, forms in formed:
             size = _element_bytes(access)
-            if forms is None or size is None or prod(sizes) < width * subject.target.warp_size:
+            if size is None or prod(sizes) < width * subject.target.warp_size:
+                continue
+            if forms is None:
+                if width > 1:
+                    continue
+                given = {v: np.array([x[k] for x in lanes]) for k, v in enumerate(variables)}
+                places = _evaluated(subject, access, given)
+                if places is not None:
+                    found.append(WarpAccess(access, variables, places, _strides(access), size, 1, ()))
                 continue
             indices = tuple(
                 tuple(
@@ -68,7 +89,86 @@ def warp_accesses(subject: Subject) -> list[WarpAccess]:
             )
             own = min(width, _width(access, forms, variables, sizes))
             found.append(WarpAccess(access, variables, indices, _strides(access), size, own, forms))
-    return found
+    return [*found, *_by_threads(subject)]
+
+
+def _by_threads(subject: Subject) -> Iterator[WarpAccess]:
+    """Accesses of thread code: at indices made of the thread's number, where no condition parts the warp."""
+    launch = subject.launch
+    if launch is None or launch.threads is None or prod(launch.threads) < subject.target.warp_size:
+        return
+    variables = launch.thread_vars
+    lanes = [_unravel(t, launch.threads[::-1])[::-1] for t in range(subject.target.warp_size)]
+    given = {v: np.array([x[k] for x in lanes]) for k, v in enumerate(variables)}
+    for access in subject.program.accesses:
+        size = _element_bytes(access)
+        loops = access.context.loops
+        if access.buffer.scope not in ("global", "shared") or size is None:
+            continue
+        if any(loop.kind in ("Parallel", "vectorized") for loop in loops):
+            continue
+        if any(_parts(subject, g.condition, variables) for g in access.context.guards):
+            continue
+        if any(_parts(subject, e, variables) for loop in loops for e in (*loop.mins, *loop.extents)):
+            continue
+        if not any(_parts(subject, i.start, variables) for i in access.indices):
+            continue
+        places = _evaluated(subject, access, given)
+        if places is not None:
+            last = affine(access.indices[-1].start)
+            steps = [v for loop in loops for v in loop.vars if last is None or last.coefficient(v)]
+            yield WarpAccess(access, variables, places, _strides(access), size, 1, (), bool(steps))
+
+
+def _parts(subject: Subject, value: object, variables: Sequence[ir.Var]) -> bool:
+    """Whether a value may differ between threads; what is read from memory may."""
+    if isinstance(value, Unknown):
+        return True
+    pending, seen = list(free_vars(value)), set()
+    while pending:
+        var = pending.pop()
+        if var in variables or X.is_buffer_var(var):
+            return True
+        if var not in seen and var in subject.definitions:
+            pending.extend(free_vars(subject.definitions[var]))
+        seen.add(var)
+    return False
+
+
+def _evaluated(
+    subject: Subject, access: Access, given: Mapping[ir.Var, np.ndarray]
+) -> tuple[tuple[int, ...], ...] | None:
+    """The indices of the threads, from the first one's; None if they hang on what else is in them."""
+    starts = [i.start for i in access.indices]
+    if any(isinstance(s, Unknown) for s in starts) or len(starts) != len(access.buffer.shape):
+        return None
+    seen = []
+    for other in (1, 2):
+        env: dict[int, object] = {v.__chandle__(): x for v, x in given.items()}
+        try:
+            with np.errstate(divide="ignore"):
+                columns = [_value(subject, s, env, other) for s in starts]
+        except NotEvaluable:
+            return None
+        lanes = len(next(iter(given.values())))
+        table = [np.broadcast_to(np.asarray(c), (lanes,)) for c in columns]
+        seen.append(tuple(tuple(int(c[k] - c[0]) for c in table) for k in range(lanes)))
+    return seen[0] if seen[0] == seen[1] else None
+
+
+def _value(subject: Subject, value: object, env: dict[int, object], other: int) -> object:
+    """A value under `env`, to which names that stand for arithmetic are added; blocks, loops and sizes, which
+    are the same for all threads, are `other`.
+    """
+    for var in free_vars(value):
+        if var.__chandle__() in env:
+            continue
+        meaning = subject.definitions.get(var)
+        uniform = var in subject.ranges or any(s.var.same_as(var) for s in subject.program.symbols)
+        if meaning is None and not uniform:
+            raise NotEvaluable(str(var.name))
+        env[var.__chandle__()] = other if meaning is None else _value(subject, meaning, env, other)
+    return evaluate(value, env)
 
 
 def _nests(subject: Subject) -> Iterator[tuple[tuple[Loop, ...], list[Access]]]:

@@ -67,6 +67,13 @@ UNCOALESCED_ACCESS = Rule(
     "a shared tile",
 )
 
+UNCOALESCED_STRIDE = replace(
+    UNCOALESCED_ACCESS,
+    message="neighbouring threads touch {buffer} {apart}: a warp moves {sectors} pieces of {size} bytes "
+    "where {needed} would do; let neighbouring threads take neighbouring elements of a row, or bring whole "
+    "rows to a shared tile with T.copy",
+)
+
 BANK_CONFLICT = Rule(
     "bank-conflict",
     "performance",
