@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilelang.analysis.affine import Affine, affine
+from tilelang.analysis.out_of_step import Around, read_whole, shift
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.layout import (
@@ -19,7 +20,7 @@ from tilelang.diagnostics.rules.layout import (
     FRAGMENT_DIAGONAL,
     FRAGMENT_TWO_FORMS,
 )
-from tilelang.ir.tile_program import Access, Loop
+from tilelang.ir.tile_program import Access, Context, Loop
 from tilelang.ir.values import Buffer, Region, Unknown, Value, as_int
 from tilelang.layout.annotated import annotated_names
 from tilelang.ops.operands import declared
@@ -39,8 +40,26 @@ def check(subject: Subject) -> Iterator[Problem]:
     """Every access is looked at alone, then those of one parallel region together."""
     if subject.target.kind == "cpu":  # there a fragment is the whole tile of its block
         return
-    regions: dict[tuple[Loop, Buffer], list[_Seen]] = {}
     told: set[tuple[str, int]] = set()  # `f[i, i] = f[i, i] + 1` is one mistake
+    for together in _regions(subject):
+        if _held_whole(subject, together):
+            continue
+        left: list[_Seen] = []
+        for seen in together:
+            access, problem = seen.access, _alone(subject, seen)
+            if problem is None:
+                left.append(seen)
+                continue
+            if (problem.message, access.span.line) not in told:
+                yield soften(problem, access.context)
+            told.add((problem.message, access.span.line))
+        if left:
+            yield from _two_forms(subject, left)
+
+
+def _regions(subject: Subject) -> list[list[_Seen]]:
+    """What each parallel region does with each fragment that is spread over the threads."""
+    regions: dict[tuple[Loop, Buffer], list[_Seen]] = {}
     everywhere = _replicated(subject)
     for access in subject.program.accesses:
         variables = access.context.parallel_vars()
@@ -50,16 +69,9 @@ def check(subject: Subject) -> Iterator[Problem]:
         if len(indices) != len(access.buffer.shape) or any(isinstance(i, Unknown) for i in indices):
             continue
         seen = _Seen(access, indices, variables)
-        problem = _alone(subject, seen)
-        if problem is not None:
-            if (problem.message, access.span.line) not in told:
-                yield soften(problem, access.context)
-            told.add((problem.message, access.span.line))
-            continue
         outermost = next(loop for loop in access.context.loops if loop.kind == "Parallel")
         regions.setdefault((outermost, access.buffer), []).append(seen)
-    for together in regions.values():
-        yield from _two_forms(subject, together)
+    return list(regions.values())
 
 
 def _replicated(subject: Subject) -> set[Buffer]:
@@ -91,13 +103,14 @@ def _alone(subject: Subject, seen: _Seen) -> Problem | None:
             access=_text(access),
             target=subject.target,
         )
+    around = _around(subject, access.context, seen.variables)
     for index in seen.indices:
-        var = _shifted(subject, index, seen)
-        if var is not None:
+        found = shift(index, around)
+        if found is not None:
             return FRAGMENT_CROSS_THREAD.at(
                 access.span,
                 related=declared(access.buffer),
-                var=var.name,
+                var=found.var.name,
                 access=_text(access),
                 target=subject.target,
             )
@@ -114,36 +127,26 @@ def _walked(index: Value, seen: _Seen) -> ir.Var | None:
     return var if parallel and abs(form.coefficient(var)) == 1 else None
 
 
-def _shifted(subject: Subject, index: Value, seen: _Seen) -> ir.Var | None:
-    """The parallel variable against which an index is shifted: `i + 1`, `(i + 1) % n`, `i + k`, k serial."""
-    inner = index.a if isinstance(index, X.FloorMod | X.Mod) else index
-    form = affine(inner)
-    if form is None:
-        return None
-    parallel = [v for v in form.variables if any(v.same_as(p) for p in seen.variables)]
-    if len(parallel) != 1 or form.coefficient(parallel[0]) != 1:
-        return None
-    var = parallel[0]
-    extent = _extent(subject, var)
-    if extent is None or extent < 2:
-        return None
-    wraps = inner is not index
-    modulus = as_int(index.b) if wraps else None
-    if wraps and (modulus is None or extent > modulus):
-        return None
-    return var if _offset_overlaps(subject, form, var, extent, seen) else None
+def _around(subject: Subject, context: Context, variables: tuple[ir.Var, ...]) -> Around:
+    serial = {v for loop in context.loops if loop.kind != "Parallel" for v in loop.vars}
+
+    def values(var: ir.Var) -> tuple[int, int] | None:
+        first, count = (as_int(n) for n in subject.ranges.get(var, (None, None)))
+        if var not in serial or first is None or count is None or count < 2:
+            return None
+        return first, first + count - 1
+
+    return Around(variables, lambda v: _extent(subject, v), values)
 
 
-def _offset_overlaps(subject: Subject, form: Affine, var: ir.Var, extent: int, seen: _Seen) -> bool:
-    """Whether the offset beside `var` is a real shift: not zero, not a move by whole extents (`half + i`)."""
-    others = [v for v in form.variables if not v.same_as(var)]
-    if not others:
-        return form.constant % extent != 0
-    serial = {v for loop in seen.access.context.loops if loop.kind != "Parallel" for v in loop.vars}
-    for other in others:
-        if other not in serial or not _at_least_two(subject, other):
-            return False
-    return any(form.coefficient(v) % extent for v in others)
+def _held_whole(subject: Subject, seen: list[_Seen]) -> bool:
+    """Whether every thread holds the fragment, so that the shifted reads of one parallel region find it."""
+    first = seen[0]
+    around = _around(subject, first.access.context, first.variables)
+    longest = max(seen, key=lambda s: len(s.access.context.loops))
+    if longest is not first:
+        around = _around(subject, longest.access.context, first.variables)
+    return read_whole(first.access.buffer.shape, [(s.access.mode, s.indices) for s in seen], around)
 
 
 def _two_forms(subject: Subject, together: list[_Seen]) -> Iterator[Problem]:

@@ -25,6 +25,7 @@ import numpy as np
 from tvm import ir, sym
 from tvm import tirx as X
 
+from tilelang.analysis.out_of_step import read_whole
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules import layout as rules
@@ -48,6 +49,7 @@ from tilelang.passes.accesses import Access, accesses, all_accesses, storages
 from tilelang.passes.loop_layouts import (
     Site,
     Use,
+    around_site,
     contiguous_registers,
     fragment_layout,
     gathered,
@@ -482,6 +484,7 @@ class _Inference:
             memory = any(in_memory(a.buffer) for a in loop.accesses)
             site = Site(loop.stmt, loop.vars, loop.shape, uses, loop.span, vector, outer | inner, memory)
             site.copy = loop.note("tl.op") == "copy" and isinstance(loop.body, X.BufferStore)
+            site.by_author = loop.note("tl.op") is None
             site.threads = team.threads
             self._sites.append(site)
             if (text := loop.note(LOOP_LAYOUT)) is not None:
@@ -492,6 +495,8 @@ class _Inference:
             self._sites[-1].threads = team.threads
         for site in self._sites:
             self._replicate_constants(site)
+        for site in self._sites:
+            self._replicate_halos(site)
 
     def _plain_value(self, loop: ParallelLoop, access: LoopAccess) -> Any:
         """What a store writes, unless it depends on a fragment that the loop writes."""
@@ -533,6 +538,15 @@ class _Inference:
             if use.mode == "read" and small and use.indices and use.handle not in self._state.fragments:
                 shape = shape_of(use.buffer)
                 self._pin(use.handle, replicated(shape, site.threads), "the constant index", site.span)
+
+    def _replicate_halos(self, site: Site) -> None:
+        """A small fragment that a loop reads in shifted places is held whole by every thread."""
+        around = around_site(site)
+        for handle in {u.handle for u in site.uses if u.mode != "reduce"} - self._state.fragments.keys():
+            uses = [u for u in site.uses if u.handle == handle]
+            shape = shape_of(uses[0].buffer)
+            if read_whole(shape, [(u.mode, u.indices) for u in uses], around):
+                self._pin(handle, replicated(shape, site.threads), "the shifted reads", site.span)
 
     # Common
 

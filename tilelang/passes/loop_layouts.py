@@ -16,6 +16,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.analysis.affine import affine
+from tilelang.analysis.out_of_step import Around, shift
 from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.layout.fragment import Digit, Fragment, Place, Replica, built, from_split
 from tilelang.ops.reduce import Reduce
@@ -53,12 +54,24 @@ class Site:
     memory: bool = False
     reduce: Reduce | None = None
     copy: bool = False  # moves elements and does nothing else
+    by_author: bool = False  # an elementwise loop of the kernel's own, not one that an operation became
     threads: int = 0  # of the block or the team that runs it
 
     def fragments(self) -> Iterator[Use]:
         """The uses, written ones first."""
         yield from (u for u in self.uses if u.mode == "write")
         yield from (u for u in self.uses if u.mode != "write")
+
+
+def around_site(site: Site) -> Around:
+    """The site's loops as those around an index. Serial variables are taken to begin at 0."""
+    extents = {v.__chandle__(): n for v, n in zip(site.vars, site.extents, strict=True)}
+
+    def values(var: ir.Var) -> tuple[int, int] | None:
+        end = site.outer.get(var.__chandle__(), 0)
+        return (0, end - 1) if end > 1 else None
+
+    return Around(site.vars, lambda v: extents.get(v.__chandle__()), values)
 
 
 def loop_layout(site: Site, use: Use, fragment: Fragment) -> Fragment | None:
@@ -140,6 +153,8 @@ def fragment_layout(site: Site, use: Use, loop: Fragment) -> Fragment | None:
     used = [d for d in use.dims if d is not None]
     if len(set(used)) != len(used):
         return None
+    if site.by_author and any(shift(i, around_site(site)) is not None for i in use.indices):
+        return None  # what fragment-cross-thread says, decided by the same function
     grouped = _grouped(site, use, loop)
     if grouped is not None:
         return grouped
