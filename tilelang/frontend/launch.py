@@ -13,6 +13,7 @@ from tvm import tirx as X
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.allreduce import CommReducer
+from tilelang.frontend.branch_builders import branch_builder, is_branch_builder, one_by_one
 from tilelang.frontend.discovery import resolve
 from tilelang.frontend.extern_calls import address, import_source
 from tilelang.frontend.local_names import assigned_names
@@ -41,6 +42,10 @@ _MAX_LAUNCHES = 256  # of one `with T.Kernel` in loops of the function
 
 def with_statement(run: Run, node: ast.With) -> Flow | None:
     """`with`: a launch, or a context manager that the compiler does not know (its body is interpreted)."""
+    if is_branch_builder(run, node.items[0]):
+        return branch_builder(run, node)
+    if any(is_branch_builder(run, item) for item in node.items):
+        node = one_by_one(node)
     return _with_items(run, node, list(node.items))
 
 

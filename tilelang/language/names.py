@@ -233,6 +233,7 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
         **_entries("debug", "print device_assert"),
         **_entries("allreduce", "comm_reducer tvm_thread_allreduce evaluate"),
         "attr": Entry("frame", "attr"),
+        **{name: Entry("frame", name) for name in ("If", "Then", "Else", "While")},
         "Cast": Entry("expr", "Cast"),
         **_entries(
             "annotation",
