@@ -1,4 +1,6 @@
-"""grid-order: two variables of which each walks the dimension that is counted for the other."""
+"""grid-order: variables that walk another dimension than is counted for them: two that are swapped, or one
+that counts a dimension and never walks it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from tilelang.analysis.global_places import GlobalPlace, global_places
 from tilelang.analysis.kernel_facts import size_text
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Fix, Problem, Related
-from tilelang.diagnostics.rules.bounds import GRID_ORDER, LOOP_ORDER
+from tilelang.diagnostics.rules.bounds import GRID_COUNT, GRID_ORDER, LOOP_ORDER
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Launch
 from tilelang.ir.values import Unknown, Value, show
@@ -37,6 +39,48 @@ def check(subject: Subject) -> Iterator[Problem]:
                     return
                 yield soften(_problem(subject, launch, place, walks, dims, first, second), place.context)
                 return
+    for var, extent in blocks.items():
+        problem = _miscounted(subject, var, extent, symbols)
+        if problem is not None:
+            yield problem
+            return
+
+
+def _miscounted(subject: Subject, var: ir.Var, extent: Value, symbols: set[ir.Var]) -> Problem | None:
+    """A block variable that counts one dimension of a tensor and walks another one of it, here and elsewhere.
+
+    Silent where it walks what it counts in any tensor, or dimensions of constant size: a prefix of another
+    tensor may be meant there.
+    """
+    own = free_vars(extent) & symbols
+    walked = [
+        (place, dim)
+        for place in subject.shared(global_places)
+        for dim, start in enumerate(place.starts)
+        if var in free_vars(start)
+    ]
+    if not own or not walked:
+        return None
+    for place, dim in walked:
+        theirs = free_vars(place.buffer.shape[dim]) & symbols
+        if place.context.guards or place.context.maybe or not theirs or own & theirs:
+            return None
+    place, dim = walked[0]
+    sizes = place.buffer.shape
+    counted = next((d for d, s in enumerate(sizes) if own == {s} and d != dim), None)
+    if subject.launch is None or counted is None or not isinstance(sizes[dim], ir.Var):
+        return None
+    return GRID_COUNT.at(
+        place.spans[dim] if dim < len(place.spans) else place.span,
+        related=(Related(subject.launch.span, "the grid"), *declared(place.buffer)),
+        var=var.name,
+        extent=size_text(extent),
+        buffer=place.buffer.name,
+        counted=counted,
+        counted_size=show(sizes[counted]),
+        dim=dim,
+        size=show(sizes[dim]),
+    )
 
 
 def _swapped(

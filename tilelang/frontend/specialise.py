@@ -59,7 +59,10 @@ class Specialisation:
 
     def text(self) -> tuple[tuple[str, str], ...]:
         """Values as written: `block_M=128`."""
-        names = [(n, v) for n, v in self.names if not isinstance(v, Function) and _is_plain(v)]
+        own = {n for n, _ in (*self.around, *self.values)}  # a parameter hides the module's name
+        names = [
+            (n, v) for n, v in self.names if n not in own and not isinstance(v, Function) and _is_plain(v)
+        ]
         return tuple((n, _shown(v)) for n, v in (*names, *self.around, *self.values))
 
 
@@ -356,6 +359,8 @@ def _from_autotune(module: StaticModule, options: Mapping[str, Any]) -> list[Spe
 def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return all(_is_plain(v) for v in value)
+    if isinstance(value, dict):
+        return all(_is_plain(v) for pair in value.items() for v in pair)
     if isinstance(value, Instance | Function) or _is_of_language(value):
         return True
     return isinstance(value, bool | int | float | str | type(None)) or hasattr(value, "__index__")

@@ -118,6 +118,11 @@ LOOP_ORDER = replace(
     "{second} counts {second_extent} but walks dimension {second_dim} ({second_size}): swap the two in the "
     "index, or the sizes of {buffer}",
 )
+GRID_COUNT = replace(
+    GRID_ORDER,
+    message="{var} counts {extent} blocks, which is dimension {counted} of {buffer} ({counted_size}), but "
+    "walks dimension {dim} ({size}) alone: count that one in the grid, or walk the other",
+)
 MOSTLY_OUTSIDE = Rule(
     "mostly-outside",
     "bounds",
