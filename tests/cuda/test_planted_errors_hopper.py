@@ -25,7 +25,7 @@ from tilelang.targets.simt.ops import parallel
 
 from tvm import tirx as X  # isort: skip
 
-SIZES = {"M": 64, "N": 64, "K": 256}
+SIZES: dict[str, Any] = {"M": 64, "N": 64, "K": 256}
 ODD_ROWS = """
 @tilelang.jit
 def moved(X):

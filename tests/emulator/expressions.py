@@ -103,6 +103,8 @@ class Expressions:
                 return _BINARY[kind](*self._pair(expr.a, expr.b, mask))
         if kind in (X.And, X.Or):
             return self._logical(expr, kind is X.And, mask)
+        if kind is X.BitwiseNot:
+            return np.invert(self.value(expr.a, mask))
         if kind is X.Not:
             return np.logical_not(self.value(expr.a, mask))
         if kind is X.Cast:

@@ -419,6 +419,124 @@ class Writer:
             read = f"T.cast({read}, T.float32)"
         return [f"{v} = T.reshape({a.name}, {shape})", *self.each(b, self.held(read, b))]
 
+    def _gather(self, _: int) -> list[str]:
+        """Rows chosen by numbers of a tensor."""
+        shared = [t for t in self.tiles if t.is_shared and not t.dtype.startswith("float8")]
+        if not shared:
+            return []
+        a = self.pick(shared)
+        others = [t for t in self.tiles if t is not a]
+        row = self.pick(("(I[i % 4] + 8) % R", "(I[j % 4] + i + 8) % R", "T.max(I[bx], 0) % R"))
+        b = self.pick(others)
+        return self.each(b, self.held(f"{a.name}[{row}, j] + {self.number(-2, 2)}", b))
+
+    def _flags(self, _: int) -> list[str]:
+        """A tile of truth values, made and asked."""
+        a, b, m = self.pick(self.tiles), self.pick(self.tiles), self.name("m")
+        if any(t.dtype.startswith("float8") for t in (a, b)):
+            return []
+        scope = self.pick(("shared", "fragment"))
+        return [
+            f"{m} = T.alloc_{scope}((R, C), T.bool)",
+            "for i, j in T.Parallel(R, C):",
+            f"    {m}[i, j] = {a.name}[i, j] > {self.number(-3, 3)}",
+            *self.each(b, self.held(f"T.if_then_else({m}[i, j], {b.name}[i, j], {self.number(0, 5)})", b)),
+        ]
+
+    def _reducer(self, _: int) -> list[str]:
+        """A reducer over the columns of a tile."""
+        a, q = self.pick(self.tiles), self.name("q")
+        if a.dtype.startswith("float8"):
+            return []
+        op = self.pick(("sum", "max", "min"))
+        start = {"sum": 0, "max": -100, "min": 100}[op]
+        result = self.name("q")
+        return [
+            f"{q} = T.alloc_reducer((R,), T.float32, op='{op}')",
+            f"{result} = T.alloc_fragment((R,), T.float32)",
+            f"T.reducer_init({q}, {start})",
+            "for i, j in T.Parallel(R, C):",
+            f"    T.reducer_update({q}[i], T.cast({a.name}[i, j], T.float32))",
+            f"T.finalize_reducer({q}, {result})",
+            "for i in T.Parallel(R):",
+            f"    {self.rows.name}[i] = {self.held(f'{result}[i]', self.rows)}",
+        ]
+
+    def _deep(self, _: int) -> list[str]:
+        """A tile of three dimensions, filled from one and folded into another one."""
+        a, b, d = self.pick(self.tiles), self.pick(self.tiles), self.name("d")
+        if any(t.dtype.startswith("float8") for t in (a, b)):
+            return []
+        scope = self.pick(("shared", "fragment"))
+        n = self.number(2, 3)
+        total = self.name("d")
+        return [
+            f"{d} = T.alloc_{scope}(({n}, R, C), T.float32)",
+            f"{total} = T.alloc_fragment((R, C), T.float32)",
+            f"for h, i, j in T.Parallel({n}, R, C):",
+            f"    {d}[h, i, j] = h * {self.number(-2, 2)} + {'i' if not a.is_shared else f'{a.name}[i, j]'}",
+            f"T.reduce_{self.pick(('sum', 'max', 'min'))}({d}, {total}, dim=0)",
+            *self.each(b, self.held(f"{total}[i, j]", b)),
+        ]
+
+    def _threads(self, _: int) -> list[str]:
+        """Each thread for itself: a row of a shared tile turned round through a barrier."""
+        shared = [t for t in self.tiles if t.is_shared and not t.dtype.startswith("float8")]
+        if not shared or self.shape[1] > self.threads:
+            return []
+        a, v, x = self.pick(shared), self.name("t"), self.name("x")
+        row = self.number(0, self.shape[0] - 1)
+        change = self.pick((f"{x}", f"T.shfl_xor({x}, 1)" if self.shape[1] % 32 == 0 else f"{x}"))
+        place = self.pick((f"C - 1 - {v}", f"({v} + 1) % C", f"{v}"))
+        return [
+            f"{v} = T.get_thread_binding(0)",
+            f"{x} = T.alloc_var(T.int32, init=0)",
+            f"if {v} < C:",
+            f"    {x} = T.cast({a.name}[{row}, {v}], T.int32)",
+            "T.sync_threads()",
+            f"if {v} < C:",
+            f"    {a.name}[{row}, {place}] = {change}",
+        ]
+
+    def _narrow(self, _: int) -> list[str]:
+        """Arithmetic that wraps around in its dtype, or takes bits."""
+        b = self.pick(self.tiles)
+        n = self.number(1, 200)
+        value = self.pick(
+            (
+                f"T.cast(i * {n} + j, T.int8) // 16",
+                f"T.cast(i * {n} + j * 31, T.uint8) >> 5",
+                f"T.cast(T.cast(i * {n} - 100, T.int8) * T.cast(j + 3, T.int8), T.int32) // 16",
+                f"T.cast(T.cast(i * {n}, T.uint16) * T.cast(j + 600, T.uint16) >> 13, T.int32)",
+                f"(T.cast(i * {n} - 50, T.int16) * T.cast(j + 700, T.int16)) // 4096",
+                f"T.cast((T.cast(j * {n} + 77, T.uint32) * T.cast(2654435761, T.uint32)) >> 29, T.int32)",
+                f"T.cast((T.cast(i - 3, T.int64) << 33) >> 33, T.int32) + j % {n}",
+                f"T.cast(~T.cast(i * {n}, T.uint8), T.int32) // 32",
+                f"T.cast(T.cast(i - j, T.int8) % T.cast({n % 7 + 2}, T.int8), T.int32)",
+                f"T.truncdiv(i - j * 3, {n % 5 + 2}) + T.truncmod(j - i, 3)",
+                f"(i - {n}) // {n % 5 + 2} % 7 - (j - 9) % {n % 4 + 2}",
+            )
+        )
+        return self.each(b, self.held(value, b))
+
+    def _swizzled(self, _: int) -> list[str]:
+        """A tile that lies swizzled in shared memory."""
+        a, z = self.pick(self.tiles), self.name("z")
+        others = [t for t in self.tiles if t is not a]
+        b = self.pick(others)
+        if any(t.dtype.startswith("float8") for t in (a, b)) or self.shape not in (
+            (8, 16),
+            (16, 16),
+            (16, 32),
+        ):
+            return []
+        return [
+            f"{z} = T.alloc_shared((R, C), T.float32)",
+            f"T.annotate_layout({{{z}: T.Layout((R, C), lambda i, j: (i, j ^ (i % 4)))}})",
+            f"T.copy({a.name}, {z})",
+            *self.each(b, self.held(f"{z}[R - 1 - i, j]", b)),
+        ]
+
     # Control
 
     def inside(
@@ -528,6 +646,13 @@ STATEMENTS = (
     "scalar_store",
     "reshaped",
     "gemm",
+    "gather",
+    "flags",
+    "reducer",
+    "deep",
+    "narrow",
+    "narrow",
+    "swizzled",
     *NESTED,
 )
 

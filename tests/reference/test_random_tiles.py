@@ -36,7 +36,7 @@ def check(program: Program, seed: int, targets: tuple[str, ...]) -> None:
     """Raises AssertionError, with the program's text, where two disagree."""
     a, numbers = inputs(program, seed)
     rows, columns = program.shape
-    kernel = tilelang.jit(
+    kernel: Any = tilelang.jit(
         live_module(program.text)["k"].function, target="cpu", compile_flags=["-O0"], pass_configs=_POISON
     )
     try:

@@ -123,3 +123,17 @@ def test_an_empty_tensor_has_any_strides_and_no_blocks():
     bound = Binder(GEMM).bind([torch.zeros(0, 3), torch.zeros(3, 4)])
     assert bound.blocks == 0
     assert bound.outputs == (("float32", (0, 4)),)
+
+
+def test_more_elements_along_a_dimension_than_32_bits_count():
+    long = torch.zeros(1).expand(2**31 + 5)
+    with refused("A: dimension 0 is 2147483653, but kernels count the elements of a dimension with 32 bits"):
+        Binder(plan(tensor("A", "M", strides=("s",)))).bind([long])
+
+
+def test_a_stride_past_32_bits_needs_a_symbol_of_64():
+    far = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), (2, 4), (2**31 + 8, 1))
+    param = tensor("A", "M", 4, dtype="int8", strides=("s", 1))
+    with refused("s = 2147483656, from stride of dimension 0 of A, does not fit into the 32 bits"):
+        Binder(plan(param)).bind([far])
+    assert Binder(plan(param, wide=("s",))).bind([far]).sizes["s"] == 2**31 + 8

@@ -36,6 +36,9 @@ _INT_BITS = {
 }
 
 
+_MOST = 2**31 - 1  # of elements along a dimension
+
+
 class ArgumentError(ValueError):
     """The arguments of a call do not fit the kernel."""
 
@@ -224,6 +227,12 @@ class _Solver:
     def add(self, param: TensorParam, found: TensorView) -> None:
         self.device = found.device
         for d, size in enumerate(param.shape):
+            if found.shape[d] > _MOST:
+                raise ArgumentError(
+                    f"{param.name}: dimension {d} is {found.shape[d]}, but kernels count the elements of a "
+                    f"dimension with 32 bits, up to {_MOST}: pass the tensor in parts, or give it one more "
+                    f"dimension"
+                )
             self._open.append(_Equation(param.name, f"dimension {d}", compile_size(size), found.shape[d]))
         if 0 in found.shape:
             return  # nothing is read, strides mean nothing
@@ -267,7 +276,19 @@ class _Solver:
                 f"{self._plan.entry} cannot work out {', '.join(missing)} "
                 f"from the shapes of its arguments{detail}"
             )
+        self._refuse_wide()
         return self.sizes
+
+    def _refuse_wide(self) -> None:
+        """Raises ArgumentError for a size that the kernel's 32 bits would cut off."""
+        for symbol in self._plan.symbols:
+            value = self.sizes[symbol]
+            if symbol not in self._plan.wide and not -_MOST <= value <= _MOST:
+                where = f", from {self._origin[symbol]}," if symbol in self._origin else ""
+                raise ArgumentError(
+                    f"{symbol} = {value}{where} does not fit into the 32 bits in which {self._plan.entry} takes "
+                    f'it: declare it as T.dynamic("{symbol}", "int64")'
+                )
 
     def _solve_open(self) -> None:
         progress = True

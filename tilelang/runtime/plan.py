@@ -82,6 +82,7 @@ class LaunchPlan:
     serial_blocks: bool = False  # on the CPU: blocks update elements that others update too, so one at a time
     cooperative: bool = False  # all blocks must be on the device at once: they wait for each other
     descriptors: tuple[TensorMap, ...] = ()  # further arguments of the device function, after `arguments`
+    wide: tuple[str, ...] = ()  # symbols that the device function takes with 64 bits, the others with 32
     following: tuple[LaunchPlan, ...] = ()  # launches after this one, on the same params
     version: int = PLAN_VERSION
 

@@ -60,6 +60,7 @@ def launch_plan(
         params=params,
         outputs=outputs,
         symbols=symbol_names,
+        wide=tuple(str(v.name) for v in symbols if str(v.ty) == "int64"),
         grid=tuple(size_expr(e) for e in grid),
         threads=tuple(int(t) for t in threads),
         shared_bytes=shared_bytes,
