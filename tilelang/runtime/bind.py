@@ -286,8 +286,8 @@ class _Solver:
             if symbol not in self._plan.wide and not -_MOST <= value <= _MOST:
                 where = f", from {self._origin[symbol]}," if symbol in self._origin else ""
                 raise ArgumentError(
-                    f"{symbol} = {value}{where} does not fit into the 32 bits in which {self._plan.entry} takes "
-                    f'it: declare it as T.dynamic("{symbol}", "int64")'
+                    f"{symbol} = {value}{where} does not fit into the 32 bits in which {self._plan.entry} "
+                    f'takes it: declare it as T.dynamic("{symbol}", "int64")'
                 )
 
     def _solve_open(self) -> None:

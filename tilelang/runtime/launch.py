@@ -48,10 +48,14 @@ class LoadedKernel:
     def __call__(self, *args: Any) -> Any:
         """Launch on `args` (inputs in call order). Returns the output tensor, a list of several, or None.
 
-        Raises ArgumentError for arguments that do not fit.
+        Raises ArgumentError for arguments that do not fit; where there is no memory for the outputs, what
+        torch or numpy raises, with their names.
         """
         known = self._check(args)
-        results = [make() for make in known.make]
+        try:
+            results = [make() for make in known.make]
+        except (MemoryError, RuntimeError) as error:
+            raise _no_memory(self.plan, known.bound, error) from error
         if known.blocks:
             function = self._function if self._function is not None else self.load()
             values = [results[i] if is_output else args[i] for is_output, i in self._order]
@@ -107,6 +111,19 @@ class LoadedKernel:
                     f"the grid of {self.artifact.name} is empty ({grid}) for these sizes, so no block would "
                     f"write the output {self.plan.params[index].name} of shape {shape}"
                 )
+
+
+def _no_memory(plan: LaunchPlan, bound: BoundCall, error: Exception) -> Exception:
+    """`error`, of an allocation, with the outputs that were to be allocated."""
+    wanted = [
+        f"{plan.params[i].name} of shape {shape} in {dtype}"
+        for i, (dtype, shape) in zip(plan.allocated, bound.outputs, strict=True)
+    ]
+    why = (str(error).splitlines() or [type(error).__name__])[0]
+    text = f"{plan.entry} could not allocate {', '.join(wanted)} on {bound.device}: {why}"
+    if type(error).__name__ == "OutOfMemoryError":  # torch's, which callers catch
+        return type(error)(text)
+    return MemoryError(text) if isinstance(error, MemoryError) else RuntimeError(text)
 
 
 def _order(plan: LaunchPlan) -> list[tuple[bool, int]]:
