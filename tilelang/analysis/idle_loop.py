@@ -1,17 +1,21 @@
 """idle-loop: a loop that writes nothing and calls nothing: it could as well not be there.
 
-What it should do was forgotten, or bound to a name that nobody reads: `x = A[i] * 2` stores nothing.
+What it should do was forgotten, or bound to a name that nobody reads: `x = A[i] * 2` stores nothing. Or all
+iterations of a T.Parallel store one and the same, because its variables are used nowhere.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator
 
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Problem
-from tilelang.diagnostics.rules.order import IDLE_LOOP
-from tilelang.ir.tile_program import Alloc, Bind, For, If, Launch, Node, walk
+from tilelang.diagnostics.rules.order import IDLE_LOOP, IDLE_VARIABLES
+from tilelang.ir.prove import free_vars
+from tilelang.ir.tile_program import Alloc, Bind, For, If, Launch, Node, Store, walk
+from tilelang.ir.values import Unknown, as_int
 
 _QUIET = (ast.Pass, ast.Expr, ast.Assign, ast.AnnAssign, ast.For)
 
@@ -22,6 +26,7 @@ def check(subject: Subject) -> Iterator[Problem]:
     """
     if not subject.program.complete or not subject.text:
         return
+    yield from _same(subject.program.body)
     idle = list(_idle(subject.program.body))
     if not idle or not any(_does(node) for node in walk(subject.program.body)):
         return
@@ -29,6 +34,23 @@ def check(subject: Subject) -> Iterator[Problem]:
     for loop in idle:
         if loop.span.path == subject.program.span.path and _plain(written.get(loop.span.line)):
             yield IDLE_LOOP.at(loop.span, tags=("unnecessary",))
+
+
+def _same(nodes: list[Node]) -> Iterator[Problem]:
+    """Loops of T.Parallel that only store, and that none of their variables makes a difference to."""
+    for node in walk(nodes):
+        if not isinstance(node, For) or node.loop.kind != "Parallel":
+            continue
+        stores = [s for s in node.body if isinstance(s, Store)]
+        extents = [as_int(n) for n in node.loop.extents]
+        if len(stores) < len(node.body) or not stores or None in extents:
+            continue
+        count = math.prod(n for n in extents if n is not None)
+        used = {v for s in stores for value in (*s.indices, s.value) for v in free_vars(value)}
+        known = not any(isinstance(value, Unknown) for s in stores for value in (*s.indices, s.value))
+        if count > 1 and known and not used & set(node.loop.vars):
+            names = ", ".join(str(v.name) for v in node.loop.vars)
+            yield IDLE_VARIABLES.at(node.loop.span, count=count, names=names, buffer=stores[0].buffer.name)
 
 
 def _idle(nodes: list[Node]) -> Iterator[For]:

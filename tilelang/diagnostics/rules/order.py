@@ -51,6 +51,11 @@ IDLE_LOOP = Rule(
     "A loop should do something.",
     "this loop does nothing: its body writes to no tile and no tensor",
 )
+IDLE_VARIABLES = replace(
+    IDLE_LOOP,
+    message="all {count} iterations store the same: nothing in the loop uses {names}, as "
+    "{buffer}[{names}] would",
+)
 
 UNUSED_RESULT = Rule(
     "unused-result",
