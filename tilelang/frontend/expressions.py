@@ -454,7 +454,10 @@ def dict_comprehension(run: Run, node: ast.DictComp) -> Any:
 
 
 def lambda_expression(run: Run, node: ast.Lambda) -> Any:
-    return make_lambda(run, node)
+    made = make_lambda(run, node)
+    if run.on_lambda is not None:
+        run.on_lambda(made)
+    return made
 
 
 def named_expression(run: Run, node: ast.NamedExpr) -> Any:

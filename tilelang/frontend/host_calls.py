@@ -10,6 +10,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tilelang.frontend.arguments import Argument
@@ -159,6 +160,7 @@ def _interpret_all(
             break
         run = new_run(module.environment, module.source, module.scope, _HOST_LIMITS)
         run.watched = kernel.found.node
+        run.on_lambda = partial(_call_lambda, run)
         run.host_names = module.scope.names, dict(module.scope.names)
         # A function may be called by anything, in the end; other statements run where they stand.
         early = {} if isinstance(statement, ast.FunctionDef) else module.rebindings.at(statement.lineno)
@@ -168,6 +170,15 @@ def _interpret_all(
             found += _noticed(run, kernel)
         steps += run.steps
     return found
+
+
+def _call_lambda(run: Run, made: Function) -> None:
+    """`do_bench(lambda: kernel(a, b))`, `CASES = {"a": lambda: factory(128)}`: who gets it calls it."""
+    args = made.node.args
+    if all_arguments(args) or args.vararg or args.kwarg:
+        return
+    with suppress(StopInterpreting, RecursionError):
+        call_with_defaults(run, made)
 
 
 def _interpret(run: Run, statement: ast.stmt) -> None:

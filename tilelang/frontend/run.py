@@ -163,6 +163,7 @@ class Run:
         self.made_kernels: list[Any] = []  # by `tilelang.jit(f)`
         self.watched: ast.FunctionDef | None = None
         self.reached: list[tuple[Function, Any]] = []
+        self.on_lambda: Callable[[Function], None] | None = None  # told of each lambda that host code makes
         self.return_spans: dict[int, Span] = {}
         self.calls: list[tuple[Function, Span]] = []  # interpreted calls we are in, and where they stand
         self.unmarked: set[int] = set()  # ids of plain functions that are reported already
