@@ -16,8 +16,9 @@ from tilelang.analysis.collisions import (
 )
 from tilelang.analysis.subject import Subject, soften
 from tilelang.arch.atomics import atomic_dtypes
-from tilelang.diagnostics.problem import Fix, Problem, Related
+from tilelang.diagnostics.problem import Fix, Problem, Related, Severity
 from tilelang.diagnostics.rules.order import PARALLEL_REDUCTION_RACE
+from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Store, walk
 from tilelang.ir.values import Unknown
 from tilelang.ops.atomic_edit import atomic_edit
@@ -48,6 +49,36 @@ def check(subject: Subject) -> Iterator[Problem]:
             )
             yield soften(problem, node.context)
             break
+        else:
+            yield from _over_a_size(subject, node)
+
+
+def _over_a_size(subject: Subject, node: Store) -> Iterator[Problem]:
+    """An update `s[i] += ...` that the iterations over a size repeat: a race for every size but 1."""
+    variables = node.context.parallel_vars()
+    sizes = {s.var for s in subject.program.symbols}
+    used = {v for index in node.indices for v in free_vars(index)}
+    open_ones = [v for v in variables if subject.ranges.get(v, (0, 0))[1] in sizes and v not in used]
+    fixed = isinstance(node.value, X.Max | X.Min | X.Or | X.And | X.BitwiseOr | X.BitwiseAnd)
+    if not open_ones or fixed or node.context.guards:
+        return
+    cell = [str(i) for i in node.indices]
+    own = [load for load in loads_of(node.value) if load.source.same_as(node.buffer.var)]
+    if not any([str(i) for i in load.indices] == cell for load in own):
+        return
+    first = dict.fromkeys(variables, 0)
+    second = {**first, open_ones[-1]: 1}
+    names = [Collision(variables, first, second).name(point) for point in (first, second)]
+    problem = PARALLEL_REDUCTION_RACE.at(
+        node.span,
+        related=(*_loops(node), *declared(node.buffer)),
+        first=names[0],
+        second=names[1],
+        access=cell_text(subject, node.buffer, node.indices, first),
+        vars=", ".join(v.name for v in open_ones),
+        fixes=_atomic(subject, node),
+    )
+    yield soften(problem.with_severity(Severity.WARNING), node.context)
 
 
 def parallel_stores(subject: Subject) -> Iterator[Store]:
