@@ -204,3 +204,8 @@ def test_imported_files_are_read_in_their_encoding(tmp_path: Path, data: bytes):
     (tmp_path / "sizes.py").write_bytes(data)
     module = StaticModule(str(tmp_path / "k.py"), "from sizes import BLOCK\n")
     assert module.scope.names["BLOCK"] == 64
+
+
+def test_settings_in_a_pipe_are_none(tmp_path: Path):
+    os.mkfifo(tmp_path / "pyproject.toml")
+    assert config_for(made(tmp_path, "k.py") / "k.py") == Project()

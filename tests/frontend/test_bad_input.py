@@ -246,3 +246,16 @@ def main(A: T.Tensor((128,), "int64"), B: T.Tensor((128,), "uint32")):
             T.print(2**40)
 """
     assert [p for p in problems(text) if p.rule != "guarded-tail"] == []
+
+
+def test_generated_constants_by_the_thousands():
+    """A module is read in time that grows with its length only."""
+
+    def seconds(count: int) -> float:
+        constants = "\n".join(f"C{i} = {i}" for i in range(count))
+        start = time.process_time()
+        assert len(StaticModule("kernel.py", kernel("A[0] = C7", f"{constants}\n")).kernels) == 1
+        return time.process_time() - start
+
+    seconds(100)
+    assert seconds(8000) < 20 * max(seconds(1000), 0.05)

@@ -13,6 +13,7 @@ dtype = "float16"
 from __future__ import annotations
 
 import ast
+import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -67,6 +68,8 @@ class Projects:
         try:
             status = path.stat()
         except OSError:
+            return None
+        if stat.S_ISFIFO(status.st_mode):  # reading it may never end
             return None
         stamp = (status.st_mtime_ns, status.st_size)
         known = self._read.get(path)

@@ -137,8 +137,17 @@ def _contains(outer: ast.stmt, inner: ast.stmt) -> bool:
     return outer.lineno <= inner.lineno and (outer.end_lineno or 0) >= (inner.end_lineno or 0)
 
 
-def touched_names(source: Source, statement: ast.stmt) -> set[str]:
-    """Names that a statement binds, or whose value it changes (`configs.append(x)`, `table["a"] = 1`)."""
+def touched_names(source: Source, statement: ast.stmt) -> frozenset[str]:
+    """Names that a statement of the top level binds, or whose value it changes (`configs.append(x)`,
+    `table["a"] = 1`).
+    """
+    known = source.touched.get(id(statement))
+    if known is None:
+        known = source.touched[id(statement)] = frozenset(_touched(source, statement))
+    return known
+
+
+def _touched(source: Source, statement: ast.stmt) -> set[str]:
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return {statement.name}
     names = set(assigned_names(source, [statement]))

@@ -14,7 +14,7 @@ _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 def assigned_names(source: Source, statements: Sequence[ast.AST]) -> dict[str, Span]:
     """Names that the statements bind, with the first place of each. Nested functions keep their own."""
     found: dict[str, ast.AST] = {}
-    walrus = ":=" in source.text
+    walrus = source.has_walrus
     for statement in statements:
         _bindings(statement, found, walrus)
     return {name: source.span(node) for name, node in found.items()}

@@ -27,6 +27,8 @@ class Source:
         text = text.removeprefix("\ufeff")  # a byte order mark is no part of the text
         self.text = text
         self.lines = text_lines(text)
+        self.has_walrus = ":=" in text
+        self.touched: dict[int, frozenset[str]] = {}  # of statements of the tree: see `touched_names`
         self._tree: ast.Module | None = None
         self._place: Span | None = None
 
