@@ -5,8 +5,13 @@ They get elements of tiles, and mean in running Python what they mean in a file.
 
 from __future__ import annotations
 
-import pytest
+import sys
 
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
 from tests.frontend.programs import jitted, live, script, static
 from tilelang.frontend.static_module import StaticModule
 
@@ -99,3 +104,22 @@ def test_reduce_at_module_level():
         "m.py", "import functools, operator\nN = functools.reduce(operator.mul, [2, 3, 4], 5)\n"
     )
     assert module.scope.names["N"] == 120
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 does not say where instructions stand")
+def test_of_several_lambdas_in_a_line_the_right_one_is_read() -> None:
+    # fmt: off
+    first, second = lambda x: x + 1.0, lambda x: (lambda y: y * 2.0)(x)
+    # fmt: on
+
+    def elementwise(function):
+        @T.prim_func
+        def main(A: T.Tensor((4,), "float32"), B: T.Tensor((4,), "float32")):
+            with T.Kernel(1, threads=32):
+                for i in T.Parallel(4):
+                    B[i] = function(A[i])
+
+        return tilelang.compile(main, target="cpu", out_idx=1)(torch.full((4,), 3.0))
+
+    assert torch.equal(elementwise(first), torch.full((4,), 4.0))
+    assert torch.equal(elementwise(second), torch.full((4,), 6.0))

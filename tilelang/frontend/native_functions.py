@@ -34,7 +34,7 @@ def live_function(function: Callable[..., Any]) -> Function:
     if not lines:
         raise SourceNotFound(f"the source of `{function.__name__}` ({code.co_filename}) cannot be read")
     source = live_source(code.co_filename, "".join(lines))
-    node = _definition(source.tree, function.__name__, code.co_firstlineno)
+    node = _definition(source.tree, function.__name__, code)
     if node is None:
         raise SourceNotFound(f"the definition of `{function.__name__}` is not found in {code.co_filename}")
     args = node.args
@@ -64,13 +64,40 @@ def _native_scope(function: Callable[..., Any]) -> Scope:
     return Scope(names=names)
 
 
-def _definition(tree: ast.Module, name: str, line: int) -> ast.FunctionDef | ast.Lambda | None:
-    """The definition whose first line (that of the first decorator) is `line`."""
+def _definition(tree: ast.Module, name: str, code: types.CodeType) -> ast.FunctionDef | ast.Lambda | None:
+    """The definition whose first line (that of the first decorator) is that of `code`."""
+    line, lambdas = code.co_firstlineno, []
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             if first == line:
                 return node
         elif isinstance(node, ast.Lambda) and name == "<lambda>" and node.lineno == line:
-            return node
-    return None
+            lambdas.append(node)
+    if len({ast.dump(node) for node in lambdas}) > 1:
+        return _lambda_of(lambdas, code)
+    return lambdas[0] if lambdas else None
+
+
+def _lambda_of(found: list[ast.Lambda], code: types.CodeType) -> ast.Lambda:
+    """Which of several lambdas in a line `code` is: the innermost around all its instructions.
+
+    Raises SourceNotFound where Python (3.10) does not say in which columns instructions stand.
+    """
+    if not hasattr(code, "co_positions"):
+        raise SourceNotFound(
+            f"line {code.co_firstlineno} of {code.co_filename} has several lambdas, and Python 3.10 does not "
+            "say which one is meant: write one in a line, or a def"
+        )
+    starts, ends = [], []
+    for line, end_line, column, end_column in code.co_positions():
+        if None not in (line, end_line, column, end_column) and (line, column) != (end_line, end_column):
+            starts.append((line, column))
+            ends.append((end_line, end_column))
+    around = [
+        node
+        for node in found
+        if (node.lineno, node.col_offset) <= min(starts)
+        and max(ends) <= (node.end_lineno, node.end_col_offset)
+    ]
+    return max(around, key=lambda node: (node.lineno, node.col_offset))
