@@ -67,3 +67,30 @@ def test_every_thread_comes_to_the_same_value(shape: str, loop: str, show: str, 
     found = np.full((64, 64), np.nan, np.float32)
     emulate(lower_text(text), {"A": a.numpy(), "O": found}, {})
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("source", "target"), [("shared", "fragment"), ("fragment", "shared")])
+@pytest.mark.parametrize(("dim", "reverse"), [(0, True), (1, False)])
+def test_scans_from_one_scope_to_another(source: str, target: str, dim: int, reverse: bool):
+    text = f"""
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def k(A):
+    A: T.Tensor((16, 40), T.float32)
+    O = T.empty((16, 40), T.float32)
+    with T.Kernel(1, threads=64):
+        a = T.alloc_{source}((16, 40), T.float32)
+        b = T.alloc_{target}((16, 40), T.float32)
+        T.copy(A, a)
+        T.cumsum(a, b, dim={dim}, reverse={reverse})
+        T.copy(b, O)
+    return O
+"""
+    a = np.random.default_rng(0).normal(size=(16, 40)).astype(np.float32)
+    found = np.full_like(a, np.nan)
+    emulate(lower_text(text), {"A": a, "O": found}, {})
+    turned = np.flip(a, dim) if reverse else a
+    wanted = np.cumsum(turned, axis=dim)
+    np.testing.assert_allclose(found, np.flip(wanted, dim) if reverse else wanted, rtol=1e-4, atol=1e-4)

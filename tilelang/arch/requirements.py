@@ -106,15 +106,12 @@ _BEGINNINGS: tuple[tuple[str, Requirement], ...] = (
     ("alloc_wgmma_", _WGMMA),
     ("initialize_wgmma_", _WGMMA),
     ("wgmma_", _WGMMA),
-    ("warpgroup_", _WGMMA),
     ("clc_", _BLACKWELL),
     ("tma_gather4", _BLACKWELL),
     ("tma_scatter4", _BLACKWELL),
     ("mma_gemm_blockscaled", _kinds("cuda", sm=120)),
     ("ptx_mma_block_scale", _kinds("cuda", sm=120)),
     ("ptx_", _NVIDIA),
-    ("tvm_mfma", _kinds("hip")),
-    ("tvm_rdna_", _kinds("hip")),
 )
 
 

@@ -16,7 +16,7 @@ from tilelang.diagnostics.span import Span
 from tilelang.frontend.model import Late
 from tilelang.frontend.run import Run
 from tilelang.frontend.suggest import nearest, replacement
-from tilelang.ir.values import Unknown
+from tilelang.ir.values import Buffer, Region, Unknown
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,21 @@ def bind_arguments(
     if failed:
         return Unknown(f"the arguments of {callee} do not fit")
     return Bound(callee, span, callee_span, bound, items)
+
+
+def as_region(run: Run, call: Bound, name: str) -> Any:
+    """The argument `name` as a region: of an element, of a whole buffer.
+
+    Unknown leaves the program incomplete; what is no place in memory comes back as it is.
+    """
+    value = call.value(name)
+    if isinstance(value, Late):
+        return value.region
+    if isinstance(value, Buffer):
+        return Region(value, None, call.span_of(name))
+    if isinstance(value, Unknown):
+        run.complete = False
+    return value
 
 
 def plain(argument: Argument) -> Any:

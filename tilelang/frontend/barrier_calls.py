@@ -9,8 +9,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
-from tilelang.frontend.arguments import Bound
-from tilelang.frontend.model import Late
+from tilelang.frontend.arguments import Bound, as_region
 from tilelang.frontend.operators import cast
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, as_index, named_type, scalar
@@ -66,13 +65,8 @@ def _place(buffer: Buffer, indices: list[Any]) -> Any:
 
 def _barrier(run: Run, call: Bound, name: str = "mbarrier") -> Any:
     """The address of the barrier that an argument names."""
-    value = call.value(name)
-    if isinstance(value, Late):
-        value = value.region
-    if isinstance(value, Buffer):
-        value = Region(value, None, call.span_of(name))
+    value = as_region(run, call, name)
     if isinstance(value, Unknown):
-        run.complete = False
         return value
     if not isinstance(value, Region) or value.buffer.dtype != "uint64" or value.buffer.scope != "shared":
         kind = "another buffer" if isinstance(value, Region) else named_type(value)

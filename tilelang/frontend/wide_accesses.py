@@ -15,8 +15,7 @@ from tvm import tirx as X
 
 from tilelang.arch.dtypes import dtype_info
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
-from tilelang.frontend.arguments import Bound
-from tilelang.frontend.model import Late
+from tilelang.frontend.arguments import Bound, as_region
 from tilelang.frontend.operators import as_bool, binary, cast, fold
 from tilelang.frontend.packed_pairs import vector_lanes
 from tilelang.frontend.run import Run
@@ -30,13 +29,8 @@ _WORD = 32  # bits of what a load gives
 
 def _place(run: Run, call: Bound, name: str, scope: str) -> Region | Unknown:
     """Where the access begins."""
-    value = call.value(name)
-    if isinstance(value, Late):
-        value = value.region
-    if isinstance(value, Buffer):
-        value = Region(value, None, call.span_of(name))
+    value = as_region(run, call, name)
     if isinstance(value, Unknown):
-        run.complete = False
         return value
     if not isinstance(value, Region) or value.buffer.scope != scope:
         memory = "a tensor in global memory" if scope == "global" else "a shared tile"
