@@ -10,7 +10,7 @@ from tilelang.arch.dtypes import DTYPES
 from tilelang.diagnostics.problem import Fix, Problem
 from tilelang.diagnostics.rules.dtype import REDUCE_DTYPE
 from tilelang.diagnostics.rules.scope import REDUCE_SCOPE
-from tilelang.diagnostics.rules.shape import REDUCE_DIM, REDUCE_OTHER_DIM, REDUCE_SHAPE
+from tilelang.diagnostics.rules.shape import REDUCE_DIM, REDUCE_OTHER_DIM, REDUCE_PERHAPS, REDUCE_SHAPE
 from tilelang.ir import tile_ops
 from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
@@ -158,9 +158,11 @@ def _check_shape(record: OpRecord, src: Region, dst: Region, context: CheckConte
         return
     folded = src.extents[:dim] + src.extents[dim + 1 :]
     kept = (*src.extents[:dim], 1, *src.extents[dim + 1 :])
-    if all(_differ(dst.extents, shape, context) for shape in (folded, kept)):
-        cure = _fitting_dim(src, dst, context)
-        yield (REDUCE_SHAPE if cure is None else REDUCE_OTHER_DIM).at(
+    cure = _fitting_dim(src, dst, context)
+    differs = all(_differ(dst.extents, shape, context) for shape in (folded, kept))
+    if differs or cure not in (None, dim):
+        rule = REDUCE_PERHAPS if not differs else REDUCE_SHAPE if cure is None else REDUCE_OTHER_DIM
+        yield rule.at(
             record.span_of("out"),
             related=declared(src.buffer, dst.buffer),
             fixes=() if cure is None else _dim_fix(record, cure),

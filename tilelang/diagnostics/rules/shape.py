@@ -105,6 +105,12 @@ REDUCE_OTHER_DIM = replace(
     message="{out} is {out_shape}, but reducing dimension {dim} of {buffer} {shape} gives {expected}; "
     "it would fit with dim={cure}",
 )
+REDUCE_PERHAPS = replace(
+    REDUCE_SHAPE,
+    level=Severity.WARNING,
+    message="{out} is {out_shape}, and reducing dimension {dim} of {buffer} {shape} gives {expected}, which "
+    "is the same for some sizes only; with dim={cure} it fits for all",
+)
 REDUCE_DIM = replace(
     REDUCE_SHAPE,
     message="{buffer} {shape} has no dimension {dim}; it has {rank}, from 0 to {last}",
