@@ -83,3 +83,18 @@ def test_launches_that_only_a_host_could_count_are_refused():
             for _ in T.serial(1000):
                 with T.Kernel(1, threads=32):
                     B[0] = 1.0
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bool", "int64"])
+def test_the_dtype_of_a_number_may_be_a_name_of_the_factory(dtype):
+    kind = getattr(T, dtype)  # stands in annotations alone: Python keeps it in no closure
+
+    @T.prim_func
+    def shifted(x: kind, A: T.Tensor((SIZE,), "float32"), B: T.Tensor((SIZE,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(SIZE):
+                B[i] = A[i] + T.cast(x, "float32")
+
+    a, b = torch.linspace(-3, 3, SIZE), torch.zeros(SIZE)
+    tilelang.compile(shifted, target="cpu")(1, a, b)
+    assert torch.equal(b, a + 1)

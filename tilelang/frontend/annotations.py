@@ -30,6 +30,11 @@ def native_annotation(made: Any) -> Any:
     return next((p for p in parts if isinstance(p, Tensor | StridedTensor)), made)
 
 
+def is_scalar_type(value: Any) -> bool:
+    """Whether an annotation says that a parameter is a number: `x: T.float16`."""
+    return isinstance(value, str) and not isinstance(value, type)
+
+
 def _metadata(node: ast.expr) -> list[ast.expr]:
     """`m, n` of `Annotated[type, m, n]`."""
     if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Tuple):

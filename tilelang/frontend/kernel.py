@@ -19,7 +19,7 @@ from tilelang.diagnostics.rules.python import (
     STEP_LIMIT,
 )
 from tilelang.diagnostics.span import Span
-from tilelang.frontend.annotations import evaluated_annotation, native_annotation
+from tilelang.frontend.annotations import evaluated_annotation, is_scalar_type, native_annotation
 from tilelang.frontend.deprecated import without_keyword
 from tilelang.frontend.functions import new_scope
 from tilelang.frontend.model import NO_VALUE, Function, PrimFunction, TensorType
@@ -192,6 +192,12 @@ def _signature_annotations(run: Run, function: Function, *, only_tensors: bool) 
         made = native_annotation(native.get(parameter.arg))
         if isinstance(made, Tensor | StridedTensor):
             annotation = native_tensor(run, made, run.span(parameter.annotation))
+        elif (
+            is_scalar_type(made)
+            and type(made) is not str  # the text of an annotation that nothing has evaluated
+            and not _found(function.closure, parameter.annotation)
+        ):
+            annotation = made  # Python keeps no cell for a name that stands in annotations alone
         else:
             run.scope = function.closure
             try:
@@ -200,7 +206,7 @@ def _signature_annotations(run: Run, function: Function, *, only_tensors: bool) 
                 run.scope = own
         at = run.span(parameter)
         name_span = Span(at.path, at.line, at.column, at.line, at.column + len(parameter.arg))
-        scalar_type = not isinstance(annotation, type) and isinstance(annotation, str)
+        scalar_type = is_scalar_type(annotation)
         if annotation is ptr:
             annotation = pointer_type("uint8", at)
         if isinstance(annotation, TensorType) or scalar_type:
@@ -212,6 +218,12 @@ def _signature_annotations(run: Run, function: Function, *, only_tensors: bool) 
                 if isinstance(annotation, Unknown)
                 else Unknown("a parameter without a tensor type")
             )
+
+
+def _found(scope: Scope, node: ast.expr) -> bool:
+    """Whether each name in an expression is found from `scope` on."""
+    names = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
+    return all(scope.find(n)[1] is not NO_VALUE for n in names)
 
 
 def _trace_prim(run: Run, kernel: PrimFunction) -> bool:
