@@ -43,7 +43,7 @@ def register_hip_postproc_callback(
 def register_c_postproc_callback(
     func: Postprocess | bool | None = None, override: bool = True
 ) -> Postprocess | Callable[[Postprocess], Postprocess]:
-    """Raises ValueError when applied: the CPU target compiles through LLVM and has no C source."""
+    """Raises ValueError when applied: LLVM compiles for the CPU; the C that target `c` shows is not compiled."""
     return _decorator(register_c_postproc, func, override)
 
 

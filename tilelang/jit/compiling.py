@@ -132,7 +132,7 @@ def compile_func(func: X.PrimFunc, options: CompileOptions, factory: str | None 
     line = cache.first_line(func)
     keeps = cache.is_cache_enabled() and not has_postprocess(options.target)
     key = cache.cache_key(func, options, cache.toolchain_name(options.target)) if keeps else None
-    place = (key, options.backend, str(func.span)) if key else None
+    place = (key, options.backend, options.asks_for_c, str(func.span)) if key else None
     known = cache.loaded(place)
     if known is not None and not options.debug_root_path:
         return known

@@ -9,11 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from tilelang.arch.target import parse_target
 from tilelang.jit.kernel_param import KernelParam, kernel_params
 from tilelang.jit.options import CompileOptions
 from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.bind import in_order
 from tilelang.runtime.launch import LoadedKernel
+from tilelang.targets import driver
+from tilelang.targets.cpu.c_source import c_source
 from tilelang.targets.cuda.inspect_binary import ResourceUsage, ptx, resource_usage, sass
 
 if TYPE_CHECKING:
@@ -106,8 +109,17 @@ class JITKernel:
         return self.artifact.target
 
     def get_kernel_source(self, kernel_only: bool = True) -> str:
-        """The generated source: CUDA, HIP or Metal; for the CPU the loops that LLVM compiles."""
-        return self.artifact.source if kernel_only else f"{self.artifact.source}\n{self.get_host_source()}"
+        """The generated source: CUDA, HIP or Metal; for the CPU the loops that LLVM compiles, for the target
+        `c` written as C where that has words for them.
+        """
+        source = self._c_source or self.artifact.source
+        return source if kernel_only else f"{source}\n{self.get_host_source()}"
+
+    @cached_property
+    def _c_source(self) -> str | None:
+        if self.prim_func is None or not self.options.asks_for_c or self.artifact.plan.kind != "cpu":
+            return None
+        return c_source(driver.lower(self.prim_func, parse_target(self.artifact.target)))
 
     def get_host_source(self) -> str:
         """The launch as text: no host code is generated, the runtime carries out this plan."""

@@ -107,6 +107,13 @@ class CompileOptions:
         )
 
     @property
+    def asks_for_c(self) -> bool:
+        """Whether the author named the target `c`, whose generated source is C."""
+        named = self.named_target
+        kind = named.get("kind") if isinstance(named, Mapping) else getattr(named, "kind", named)
+        return str(getattr(kind, "name", kind) or "").split(" ")[0] == "c"
+
+    @property
     def backend(self) -> str:
         """The backend by name: the one asked for, else the target's first."""
         if self.execution_backend not in (None, "auto"):
@@ -121,7 +128,9 @@ class CompileOptions:
             return self
         chosen = default_target()
         check_backend(self.execution_backend, chosen)
-        return replace(self, target=chosen)
+        around = _target_around()
+        named = os.environ.get("TILELANG_DEFAULT_TARGET") if around is None else around
+        return replace(self, target=chosen, named_target=named)
 
 
 def default_target() -> Target:

@@ -31,9 +31,9 @@ def register_hip_postproc(func: Postprocess, override: bool = True) -> Postproce
 
 
 def register_c_postproc(func: Postprocess, override: bool = True) -> Postprocess:
-    """Raises ValueError: the CPU target compiles through LLVM and has no C source."""
+    """Raises ValueError: LLVM compiles for the CPU; the C that target `c` shows is not compiled."""
     raise ValueError(
-        "register_c_postproc has nothing to edit: the CPU target compiles through LLVM, without C source"
+        "register_c_postproc has nothing to edit: LLVM compiles for the CPU, not the C that target c shows"
     )
 
 
