@@ -43,7 +43,7 @@ def register_hip_postproc_callback(
 def register_c_postproc_callback(
     func: Postprocess | bool | None = None, override: bool = True
 ) -> Postprocess | Callable[[Postprocess], Postprocess]:
-    """Raises ValueError when applied: LLVM compiles for the CPU; the C that target `c` shows is not compiled."""
+    """Raises ValueError when applied: LLVM compiles for the CPU, not the C that target `c` shows."""
     return _decorator(register_c_postproc, func, override)
 
 
