@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 
 @dataclass(frozen=True, order=True)
@@ -42,4 +43,9 @@ def text_lines(text: str) -> list[str]:
     r"""The lines of a Python source as `ast` counts them: \n, \r\n and \r end one, but not \f or \x1c, as for
     `str.splitlines`.
     """
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return list(_split(text))
+
+
+@lru_cache(maxsize=4)  # rules ask for the lines of one file at every kernel of it
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
