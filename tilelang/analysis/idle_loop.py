@@ -10,8 +10,9 @@ import ast
 import math
 from collections.abc import Iterator
 
+from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.subject import Subject
-from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.rules.order import IDLE_LOOP, IDLE_VARIABLES
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Alloc, Bind, For, If, Launch, Node, Store, walk
@@ -37,7 +38,11 @@ def check(subject: Subject) -> Iterator[Problem]:
 
 
 def _same(nodes: list[Node]) -> Iterator[Problem]:
-    """Loops of T.Parallel that only store, and that none of their variables makes a difference to."""
+    """Loops of T.Parallel that only store, and that none of their variables makes a difference to.
+
+    A hint: that all threads store one value to one place is permitted. An update of the place itself is what
+    parallel-reduction-race looks at.
+    """
     for node in walk(nodes):
         if not isinstance(node, For) or node.loop.kind != "Parallel":
             continue
@@ -48,9 +53,13 @@ def _same(nodes: list[Node]) -> Iterator[Problem]:
         count = math.prod(n for n in extents if n is not None)
         used = {v for s in stores for value in (*s.indices, s.value) for v in free_vars(value)}
         known = not any(isinstance(value, Unknown) for s in stores for value in (*s.indices, s.value))
-        if count > 1 and known and not used & set(node.loop.vars):
+        again = any(load.source.same_as(s.buffer.var) for s in stores for load in loads_of(s.value))
+        if count > 1 and known and not again and not used & set(node.loop.vars):
             names = ", ".join(str(v.name) for v in node.loop.vars)
-            yield IDLE_VARIABLES.at(node.loop.span, count=count, names=names, buffer=stores[0].buffer.name)
+            problem = IDLE_VARIABLES.at(
+                node.loop.span, count=count, names=names, buffer=stores[0].buffer.name
+            )
+            yield problem.with_severity(Severity.HINT)
 
 
 def _idle(nodes: list[Node]) -> Iterator[For]:
