@@ -84,13 +84,14 @@ def _lambda_of(found: list[ast.Lambda], code: types.CodeType) -> ast.Lambda:
 
     Raises SourceNotFound where Python (3.10) does not say in which columns instructions stand.
     """
-    if not hasattr(code, "co_positions"):
+    positions = getattr(code, "co_positions", None)
+    if positions is None:
         raise SourceNotFound(
             f"line {code.co_firstlineno} of {code.co_filename} has several lambdas, and Python 3.10 does not "
             "say which one is meant: write one in a line, or a def"
         )
     starts, ends = [], []
-    for line, end_line, column, end_column in code.co_positions():
+    for line, end_line, column, end_column in positions():
         if None not in (line, end_line, column, end_column) and (line, column) != (end_line, end_column):
             starts.append((line, column))
             ends.append((end_line, end_column))
