@@ -486,7 +486,6 @@ class Writer:
             return []
         a, v, x = self.pick(shared), self.name("t"), self.name("x")
         row = self.number(0, self.shape[0] - 1)
-        change = self.pick((f"{x}", f"T.shfl_xor({x}, 1)" if self.shape[1] % 32 == 0 else f"{x}"))
         place = self.pick((f"C - 1 - {v}", f"({v} + 1) % C", f"{v}"))
         return [
             f"{v} = T.get_thread_binding(0)",
@@ -495,7 +494,7 @@ class Writer:
             f"    {x} = T.cast({a.name}[{row}, {v}], T.int32)",
             "T.sync_threads()",
             f"if {v} < C:",
-            f"    {a.name}[{row}, {place}] = {change}",
+            f"    {a.name}[{row}, {place}] = {x}",
         ]
 
     def _narrow(self, _: int) -> list[str]:
@@ -653,6 +652,8 @@ STATEMENTS = (
     "narrow",
     "narrow",
     "swizzled",
+    "threads",
+    "threads",
     *NESTED,
 )
 

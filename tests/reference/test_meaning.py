@@ -173,3 +173,28 @@ def test_what_it_cannot_take_is_said():
     with pytest.raises(TypeError, match="has no tile function"):
         reference.run(object())
     assert issubclass(NoMeaning, NotImplementedError)
+
+
+@tilelang.jit(target="cpu")
+def doubled_by_threads(A):
+    A: T.Tensor((64,), T.float32)
+    B = T.empty((64,), T.float32)
+    with T.Kernel(1, threads=64):
+        tx = T.get_thread_binding(0)
+        s = T.alloc_shared((64,), T.float32)
+        for i in T.Parallel(64):
+            s[i] = A[i] + 1
+        T.sync_threads()
+        if tx < 32:
+            s[tx] = s[tx] * 2
+        T.sync_threads()
+        for i in T.Parallel(64):
+            B[i] = s[i]
+    return B
+
+
+def test_thread_code_goes_on_behind_a_parallel_loop():
+    """Each thread is there again, after the loop that all of them shared."""
+    a = torch.arange(64.0)
+    found = doubled_by_threads.compile(a).reference(a)
+    assert torch.equal(found, (a + 1) * torch.where(a < 32, 2, 1))

@@ -189,6 +189,7 @@ class Machine:
         outer = self.expressions.values
         frames, self._frames = self._frames, []
         by_threads, self._by_threads = self._by_threads, False
+        going_on = active  # behind the loop thread code has all its lanes again
         if by_threads:
             active = self._together(active)
         extent = (
@@ -213,7 +214,7 @@ class Machine:
         self._gather(private, count, extent, inside)
         self.expressions.values = outer
         self._frames, self._by_threads = frames, by_threads
-        return active
+        return going_on
 
     def _spread(self, count: int, extent: int) -> dict[int, np.ndarray]:
         """Give every lane its own copy of the private arrays. Returns what they held before."""
