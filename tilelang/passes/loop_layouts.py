@@ -241,7 +241,7 @@ def _in_groups(site: Site, groups: Mapping[int, int]) -> Fragment:
             across *= 2
         left //= across
         rest = -(-count // across)
-        digits += [(size, "register"), (across, "thread"), (rest, "register")]
+        digits.extend([(size, "register"), (across, "thread"), (rest, "register")])
         padded.insert(0, size * across * rest)
     return built(site.extents, tuple(padded), digits, Replica(left, site.threads // left))
 
