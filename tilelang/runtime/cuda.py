@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,9 +24,34 @@ _SCALARS = {
     "uint32": ctypes.c_uint32,
     "int64": ctypes.c_int64,
     "uint64": ctypes.c_uint64,
+    "float16": ctypes.c_uint16,
+    "bfloat16": ctypes.c_uint16,
     "float32": ctypes.c_float,
     "float64": ctypes.c_double,
 }
+
+
+def half_bits(value: float) -> int:
+    """A number as the 16 bits of the nearest float16; what is too large becomes an infinity."""
+    try:
+        return struct.unpack("<H", struct.pack("<e", value))[0]
+    except OverflowError:
+        return 0x7C00 if value > 0 else 0xFC00
+
+
+def bfloat_bits(value: float) -> int:
+    """A number as the 16 bits of the nearest bfloat16, ties to even: the upper half of a float32."""
+    if value != value:
+        return 0x7FC0
+    try:
+        bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    except OverflowError:
+        return 0x7F80 if value > 0 else 0xFF80
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+# What a scalar becomes before it is stored; the others are stored as they are.
+_ENCODED: dict[str, Callable[[Any], Any]] = {"float16": half_bits, "bfloat16": bfloat_bits}
 
 
 class CudaFunction:
@@ -93,7 +119,11 @@ def _packer(
     count = len(params) + symbols
     slots_type = ctypes.c_uint64 * count
     aligned = [(i, p) for i, p in enumerate(params) if isinstance(p, TensorParam) and p.alignment > 1]
-    scalars = [(i, _SCALARS[p.dtype]) for i, p in enumerate(params) if isinstance(p, ScalarParam)]
+    scalars = [
+        (i, _SCALARS[p.dtype], _ENCODED.get(p.dtype))
+        for i, p in enumerate(params)
+        if isinstance(p, ScalarParam)
+    ]
     is_tensor = [not isinstance(p, ScalarParam) for p in params]
     offsets = [8 * i for i in range(count)]
     mask = 2**64 - 1
@@ -105,8 +135,8 @@ def _packer(
                 raise ArgumentError(_misaligned(param, words[i]))
         slots = slots_type(*words, *[s & mask for s in sizes])
         base = ctypes.addressof(slots)
-        for i, kind in scalars:
-            kind.from_address(base + 8 * i).value = values[i]
+        for i, kind, encode in scalars:
+            kind.from_address(base + 8 * i).value = values[i] if encode is None else encode(values[i])
         addresses = [base + o for o in offsets]
         if maps is not None:
             addresses += maps.addresses([int(w) for w in slots], sizes, values)

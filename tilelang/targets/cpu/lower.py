@@ -52,9 +52,10 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     stored = {name: a.place for name, a in annotated.items() if a.kind == "formula"}
     named = {str(v.name): v for v in (*sizes, *(p for p in func.params if not X.is_buffer_var(p)))}
     memory = Memory(bool(func.attrs.get(POISON, False)) if func.attrs else False, stored, named)
-    params = [memory.parameter(p) if X.is_buffer_var(p) else p for p in func.params]
+    scalars, bindings = _wide_scalars(func)
+    params = [memory.parameter(p) if X.is_buffer_var(p) else scalars.get(p, p) for p in func.params]
     first, last = X.Var("block_begin", "int32"), X.Var("block_end", "int32")
-    tiles = plain_math(widen_narrow(func))
+    tiles = plain_math(widen_narrow(func.with_body(seq([*bindings, func.body]))))
     unnamed = bool(func.attrs.get(UNNAMED_THREADS, False)) if func.attrs else False
     tiles = block_loops(thread_loops(tiles.with_body(without_jumps(marked(tiles.body))), unnamed))
     grid, _ = launch_extents(tiles)
@@ -75,6 +76,13 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     text = lowered.script()
     source = GeneratedSource(name, target.name, "tirx", text, (0,) * len(text.splitlines()))
     return LoweredKernel(name, target, lowered, plan, source, instructions=blocks.instructions)
+
+
+def _wide_scalars(func: X.PrimFunc) -> tuple[dict[X.Var, X.Var], list[Any]]:
+    """Scalars that TVM's calling convention cannot pass, as float32, and their values in their own dtype."""
+    narrow = [p for p in func.params if not X.is_buffer_var(p) and str(p.ty) == "bfloat16"]
+    passed = {p: X.Var(str(p.name), "float32") for p in narrow}
+    return passed, [X.Bind(p, X.Cast(str(p.ty.dtype), wide)) for p, wide in passed.items()]
 
 
 def _on_cpu(body: Any) -> Any:
