@@ -16,6 +16,7 @@ from typing import Any
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 from rich.console import Console
+from rich.markup import escape
 from rich.syntax import Syntax
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -82,12 +83,24 @@ def show_diagnostic(path: Path, diagnostic: types.Diagnostic) -> None:
     start, end = diagnostic.range.start, diagnostic.range.end
     width = (end.character if end.line == start.line else len(line)) - start.character
     level = (diagnostic.severity or types.DiagnosticSeverity.Error).name.lower()
-    console.print(f"[bold red]{level}\\[{diagnostic.code}][/]: {diagnostic.message}", soft_wrap=True)
+    console.print(f"[bold red]{level}\\[{diagnostic.code}][/]: {escape(diagnostic.message)}", soft_wrap=True)
     console.print(f"  [blue]-->[/] {path.name}:{start.line + 1}:{start.character + 1}")
-    console.print(f"[blue]{start.line + 1:4} |[/] {line}", markup=True)
-    console.print(f"[blue]     |[/] {' ' * start.character}[red]{'^' * max(width, 1)}[/]")
+    console.print(f"[blue]{start.line + 1:4} |[/] {escape(line)}", soft_wrap=True)
+    console.print(f"[blue]     |[/] {' ' * start.character}[red]{'^' * max(width, 1)}[/]", soft_wrap=True)
     for related in diagnostic.related_information or []:
-        console.print(f"  [blue]note[/] line {related.location.range.start.line + 1}: {related.message}")
+        where = related.location.range.start.line + 1
+        console.print(f"  [blue]note[/] line {where}: {escape(related.message)}", soft_wrap=True)
+
+
+def show_mistakes(path: Path, found: list[types.Diagnostic]) -> int:
+    """Shows the errors and warnings, counts the hints beside them; how many errors and warnings there are."""
+    mistakes = [
+        d for d in found if d.severity in (types.DiagnosticSeverity.Error, types.DiagnosticSeverity.Warning)
+    ]
+    for diagnostic in mistakes:
+        show_diagnostic(path, diagnostic)
+    console.print(f"mistakes: {len(mistakes)}, hints: {len(found) - len(mistakes)}")
+    return len(mistakes)
 
 
 async def demo() -> int:
@@ -124,19 +137,11 @@ async def show_documents(client: DemoClient, folder: Path) -> bool:
     """Walk through the features; True if something was not as it must be."""
     heading("diagnostics of examples/quickstart.py")
     uri = open_document(client, QUICKSTART)
-    clean = await diagnostics(client, uri)
-    grave = [
-        d for d in clean if d.severity in (types.DiagnosticSeverity.Error, types.DiagnosticSeverity.Warning)
-    ]
-    for diagnostic in grave:
-        show_diagnostic(QUICKSTART, diagnostic)
-    console.print("none" if not grave else f"{len(grave)} unexpected")
+    unexpected = show_mistakes(QUICKSTART, await diagnostics(client, uri))
 
     heading("diagnostics of a copy whose B tile has the wrong first dimension")
     wrong = broken_copy(folder)
-    found = await diagnostics(client, open_document(client, wrong))
-    for diagnostic in found:
-        show_diagnostic(wrong, diagnostic)
+    found = show_mistakes(wrong, await diagnostics(client, open_document(client, wrong)))
 
     heading("hover on the gemm")
     lines = QUICKSTART.read_text(encoding="utf-8").splitlines()
@@ -165,7 +170,7 @@ async def show_documents(client: DemoClient, folder: Path) -> bool:
     )
     passed = bool(_get(result, "passed"))
     show_run(result)
-    return bool(grave) or not found or text is None or cuda is None or not passed
+    return bool(unexpected) or not found or text is None or cuda is None or not passed
 
 
 async def kernel_name(client: DemoClient, uri: str) -> str:

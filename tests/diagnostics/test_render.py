@@ -63,6 +63,24 @@ help: Allocate B_s with BK rows
     )
 
 
+def test_a_fix_with_two_edits_in_a_line_shows_the_line_with_both():
+    edits = (
+        Edit(place(KERNEL, "BN"), "BK"),
+        Edit(place(KERNEL, "BM"), "BK"),
+        Edit(place(KERNEL, "acc"), "C"),
+    )
+    found = shown(KERNEL, problem(KERNEL, "B_s, acc", fixes=(Fix("Say it all", edits),)))
+    assert (
+        found.partition("help: ")[2]
+        == """\
+Say it all
+  -     B_s = T.alloc_shared((BM, BN), T.float16)
+  +     B_s = T.alloc_shared((BK, BK), T.float16)
+  -     T.gemm(A_s, B_s, acc)
+  +     T.gemm(A_s, B_s, C)"""
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "marked", "cell"),
     [

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from tilelang.diagnostics.problem import Fix, Problem
+from tilelang.diagnostics.fixes import apply_edits
+from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.span import Span
 
 Style = Literal["plain", "bold", "gutter", "error", "warning", "info", "hint", "help", "added", "removed"]
@@ -160,17 +161,31 @@ def _window(text: str, begin: int, stop: int, room: int) -> tuple[str, int, int]
 
 
 def _fix(fix: Fix, read_lines: ReadLines, gutter: int) -> list[StyledLine]:
-    """The title, then each changed line before and after."""
+    """The title, then each changed line before and after; edits of the same lines are shown as one change."""
     shown: list[StyledLine] = [[("help", "help"), (f": {fix.title}", "plain")]]
-    for edit in fix.edits:
-        lines = read_lines(edit.span.path)
-        if lines is None or edit.span.end_line > len(lines):
+    for edits in _by_lines(fix.edits):
+        first, last = edits[0].span, edits[-1].span
+        lines = read_lines(first.path)
+        if lines is None or last.end_line > len(lines):
             continue
-        old = lines[edit.span.line - 1 : edit.span.end_line]
-        new = old[0][: edit.span.column - 1] + edit.new_text + old[-1][edit.span.end_column - 1 :]
+        old = lines[first.line - 1 : last.end_line]
+        moved = [replace(e, span=e.span.shifted(1 - first.line)) for e in edits]
+        new = apply_edits("\n".join(old), moved)
         shown += [_changed("-", text, "removed", gutter) for text in old]
         shown += [_changed("+", text, "added", gutter) for text in new.splitlines()]
     return shown
+
+
+def _by_lines(edits: Iterable[Edit]) -> list[list[Edit]]:
+    """`edits` in the order of the text, those that begin in a line of the one before together with it."""
+    groups: list[list[Edit]] = []
+    for edit in sorted(edits, key=lambda e: e.span):
+        before = groups[-1][-1].span if groups else None
+        if before is not None and (before.path, before.end_line) == (edit.span.path, edit.span.line):
+            groups[-1].append(edit)
+        else:
+            groups.append([edit])
+    return groups
 
 
 def _changed(sign: str, text: str, style: Style, gutter: int) -> StyledLine:

@@ -79,10 +79,11 @@ def _definition(tree: ast.Module, name: str, code: types.CodeType) -> ast.Functi
     return lambdas[0] if lambdas else None
 
 
-def _lambda_of(found: list[ast.Lambda], code: types.CodeType) -> ast.Lambda:
+def _lambda_of(found: list[ast.Lambda], code: types.CodeType) -> ast.Lambda | None:
     """Which of several lambdas in a line `code` is: the innermost around all its instructions.
 
-    Raises SourceNotFound where Python (3.10) does not say in which columns instructions stand.
+    None where the text is no longer the one that `code` was made of. Raises SourceNotFound where Python
+    (3.10) does not say in which columns instructions stand.
     """
     positions = getattr(code, "co_positions", None)
     if positions is None:
@@ -101,4 +102,4 @@ def _lambda_of(found: list[ast.Lambda], code: types.CodeType) -> ast.Lambda:
         if (node.lineno, node.col_offset) <= min(starts)
         and max(ends) <= (node.end_lineno, node.end_col_offset)
     ]
-    return max(around, key=lambda node: (node.lineno, node.col_offset))
+    return max(around, key=lambda node: (node.lineno, node.col_offset), default=None)

@@ -246,9 +246,8 @@ class TensorCoreIntrinEmitter:
         pid_m, pid_n: of a tensor in global memory, which block of rows and of columns this one makes.
         """
         lane, warp_n, warp_m = self.extract_thread_binding(self.get_thread_binding())
-        in_blocks = pid_m is not None and pid_n is not None
-        above = pid_m * self.block_row_warps if in_blocks else 0
-        before = pid_n * self.block_col_warps if in_blocks else 0
+        above = 0 if pid_m is None or pid_n is None else pid_m * self.block_row_warps
+        before = 0 if pid_m is None or pid_n is None else pid_n * self.block_col_warps
         for i in unroll(self.warp_rows):
             for j in unroll(self.warp_cols):
                 tile = (i * self.warp_cols + j) * self.local_size_out

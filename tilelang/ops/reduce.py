@@ -82,7 +82,7 @@ def build(record: OpRecord) -> Any:
     src, dst, dim = record.region("buffer"), record.region("out"), reduced_dim(record)
     if src is None or dst is None or dim is None:
         raise ValueError("the operands of a reduction must be known")
-    kind = option(record.value("kind", "sum"))
+    kind = str(option(record.value("kind", "sum")))
     if str(dst.buffer.dtype) == "bool":
         kind = _OF_BOOL.get(kind, kind)
     return Reduce(
