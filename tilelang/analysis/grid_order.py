@@ -101,6 +101,17 @@ def _swapped(
     return False
 
 
+def _fits_elsewhere(subject: Subject, walks: dict[ir.Var, Value], first: ir.Var, second: ir.Var) -> bool:
+    """Whether one of the two walks somewhere what it counts."""
+    symbols = {s.var for s in subject.program.symbols}
+    return any(
+        var in free_vars(start) and free_vars(walks[var]) & free_vars(size) & symbols
+        for place in subject.shared(global_places)
+        for start, size in zip(place.starts, place.buffer.shape, strict=True)
+        for var in (first, second)
+    )
+
+
 def _in_index(
     subject: Subject,
     place: GlobalPlace,
@@ -148,6 +159,8 @@ def _problem(
 ) -> Problem:
     at = sorted(launch.block_vars.index(v) for v in (first, second))
     edits = swap_arguments(launch.span, subject.text, at[0], at[1])
+    if _fits_elsewhere(subject, walks, first, second):
+        edits = None  # there the swap would be wrong
     title = "Swap the first two extents of the grid" if at == [0, 1] else "Swap the two extents of the grid"
     return GRID_ORDER.at(
         place.spans[dims[first]],

@@ -11,7 +11,7 @@ from tilelang.arch.tables import features, limits
 from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules.performance import MISSING_PIPELINE
 from tilelang.ir.tile_program import Do, For, Loop, OpRecord, walk
-from tilelang.ir.values import Buffer, as_int
+from tilelang.ir.values import Buffer, Unknown, as_int
 from tilelang.ops.source_edits import callee_edit, last_argument, text_of
 
 _STAGES = 2
@@ -51,6 +51,7 @@ def _runs_in_turn(subject: Subject, loop: Loop) -> bool:
     one_by_one = as_int(loop.step) == 1
     return (
         plain
+        and not isinstance(loop.extents[0], Unknown)  # nor are its stages known then
         and one_by_one
         and not by_hand
         and (count is None or count > 2)

@@ -18,7 +18,7 @@ from tilelang.frontend.imports import LANGUAGE_MODULE, LANGUAGE_MODULES
 from tilelang.frontend.not_supported import is_not_supported
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.source import Source
-from tilelang.frontend.suggest import hint, nearest, replacement
+from tilelang.frontend.suggest import hint, nearest
 from tilelang.language.names import LANGUAGE
 
 _WRITTEN = re.compile(rf"\b({'|'.join([*RENAMED, *{re.escape(m) for m, _ in MOVED}])})\b")
@@ -31,7 +31,7 @@ def old_names(source: Source, tree: ast.Module, scope: Scope) -> list[Problem]:
     say as a parameter, are left alone.
     """
     written = [m.start() for m in _WRITTEN.finditer(source.text)]
-    missing = _missing_imports(source, tree)
+    missing = list(_missing_imports(source, tree))
     if not written:
         return missing
     statements = list(_statements_at(source, tree, written))
@@ -87,11 +87,10 @@ def _rebound(tree: ast.Module) -> set[str]:
     return found
 
 
-def _missing_imports(source: Source, tree: ast.Module) -> list[Problem]:
+def _missing_imports(source: Source, tree: ast.Module) -> Iterator[Problem]:
     """`from tilelang.language import gemmm`: names that no release has. Only of imports that stand by
     themselves: one in a `try` may be meant to fail.
     """
-    found = []
     for node in tree.body:
         if not isinstance(node, ast.ImportFrom) or node.module not in LANGUAGE_MODULES or node.level:
             continue
@@ -99,22 +98,20 @@ def _missing_imports(source: Source, tree: ast.Module) -> list[Problem]:
             at = source.span(alias)
             at = Span(at.path, at.line, at.column, at.line, at.column + len(alias.name))
             if alias.name in GONE:
-                found.append(gone_problem(alias.name, at, LANGUAGE_MODULE))
+                yield gone_problem(alias.name, at, LANGUAGE_MODULE)
                 continue
             near = nearest(alias.name, LANGUAGE)
             known = alias.name == "*" or alias.name in RENAMED or hasattr(language, alias.name)
             if known or near is None or is_not_supported(alias.name):
                 continue
-            found.append(
-                UNKNOWN_LANGUAGE_NAME.at(
-                    at,
-                    fixes=replacement(near, at),
-                    module=LANGUAGE_MODULE,
-                    name=alias.name,
-                    hint=hint(near, f"{LANGUAGE_MODULE}."),
-                )
+            edits = _renaming(source, tree, alias, near, _rebound(tree))
+            yield UNKNOWN_LANGUAGE_NAME.at(
+                at,
+                fixes=(Fix(f"Change to `{near}`", edits),),
+                module=LANGUAGE_MODULE,
+                name=alias.name,
+                hint=hint(near, f"{LANGUAGE_MODULE}."),
             )
-    return found
 
 
 def _imported(source: Source, tree: ast.Module, node: ast.ImportFrom, rebound: Set[str]) -> Iterator[Problem]:
@@ -127,11 +124,20 @@ def _imported(source: Source, tree: ast.Module, node: ast.ImportFrom, rebound: S
             continue
         whole = source.span(alias)
         at = Span(whole.path, whole.line, whole.column, whole.line, whole.column + len(alias.name))
-        edits = [Edit(at, renamed.name)]
-        uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == alias.name]
-        if alias.asname is None and uses and {alias.name, renamed.name} & rebound:
-            edits = [Edit(at, f"{renamed.name} as {alias.name}")]
-        elif alias.asname is None:
-            edits += [Edit(source.span(use), renamed.name) for use in uses]
-        fix = Fix(f"Rename to `{renamed.name}`", tuple(edits))
+        edits = _renaming(source, tree, alias, renamed.name, rebound)
+        fix = Fix(f"Rename to `{renamed.name}`", edits)
         yield renamed_problem(alias.name, at, "", (fix,))
+
+
+def _renaming(
+    source: Source, tree: ast.Module, alias: ast.alias, name: str, rebound: Set[str]
+) -> tuple[Edit, ...]:
+    """Import `name` instead, and say so at all uses; where either name is bound anew, under the old name."""
+    whole = source.span(alias)
+    at = Span(whole.path, whole.line, whole.column, whole.line, whole.column + len(alias.name))
+    uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == alias.name]
+    if alias.asname is not None:
+        return (Edit(at, name),)
+    if uses and {alias.name, name} & rebound:
+        return (Edit(at, f"{name} as {alias.name}"),)
+    return (Edit(at, name), *(Edit(source.span(use), name) for use in uses))

@@ -28,7 +28,8 @@ from tilelang.ops.operands import (
     tile_bytes,
     times,
 )
-from tilelang.ops.slices import slice_text
+from tilelang.ops.slices import broadcast_text, slice_text
+from tilelang.ops.source_edits import lone_statement_indent, text_of
 from tilelang.ops.tile_op import CheckContext, Mode, OpDescription, RegionAccess, TileOp
 from tilelang.ops.tma import TmaCopy, is_tma, verify_tma
 
@@ -136,7 +137,7 @@ def _mismatch(record: OpRecord, src: Region, dst: Region, found: Mismatch, conte
     related = declared(src.buffer, dst.buffer)
     shapes: dict[str, Any] = {"src_shape": shape_text(src.extents), "dst_shape": shape_text(dst.extents)}
     if found.kind == "shapes":
-        fixes = _slice_of_whole(record, src, dst, context)
+        fixes = _broadcast(record, src, dst, context) or _slice_of_whole(record, src, dst, context)
         return rules.COPY_SHAPE.at(record.span_of("dst"), related=related, fixes=fixes, **names, **shapes)
     sizes: dict[str, Any] = {
         "src_size": show(found.src_extent),
@@ -200,6 +201,16 @@ def _resized(
     """The edit that writes one side's slice out with another extent in one dimension."""
     extents = [extent if k == dim else e for k, e in enumerate(region.extents)]
     return _written_out(record, argument, region, extents, context)
+
+
+def _broadcast(record: OpRecord, src: Region, dst: Region, context: CheckContext) -> tuple[Fix, ...]:
+    """Where the source would fit by being repeated: the loop that does it, for a copy on lines of its own."""
+    call = text_of(record.callee_span, context.text)
+    indent = lone_statement_indent(record.span, context.text)
+    if indent is None or not call.endswith("copy"):
+        return ()
+    loop = broadcast_text(src, dst, call, indent)
+    return () if loop is None else (Fix("Write the loop that repeats it", (Edit(record.span, loop),)),)
 
 
 def _slice_of_whole(record: OpRecord, src: Region, dst: Region, context: CheckContext) -> tuple[Fix, ...]:

@@ -472,11 +472,12 @@ def _check_tile(
     warp = context.target.warp_size
     threads = context.threads_of(record)
     if threads is not None and threads % warp:
-        whole = threads // warp
+        below = threads // warp * warp
+        counts = [t for t in (below, below + warp) if _shares_out(pairs, family[0], t, warp)]
         yield resource_rules.THREAD_WARPS.at(
             record.callee_span,
             related=_launched(context),
-            fixes=_other_threads(context, [whole * warp, (whole + 1) * warp]),
+            fixes=_other_threads(context, counts),
             threads=threads,
             warp=warp,
             target=context.target,
@@ -484,6 +485,16 @@ def _check_tile(
         )
     elif threads is not None and legal:
         yield from _check_warps(record, pairs, family[0], threads, context)
+
+
+def _shares_out(
+    pairs: list[tuple[_Side, _Side]], instruction: MatrixInstruction, threads: int, warp: int
+) -> bool:
+    """Whether so many threads can share out the tile, as far as its size is known."""
+    m, n = as_int(pairs[1][0].size), as_int(pairs[2][0].size)
+    if m is None or n is None:
+        return True
+    return bool(warp_partitions(m, n, threads // warp, instruction.m, instruction.n))
 
 
 def _check_warps(

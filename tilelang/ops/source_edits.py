@@ -40,6 +40,18 @@ def text_of(span: Span, source: str) -> str:
     return lines[span.line - 1][span.column - 1 : span.end_column - 1]
 
 
+def lone_statement_indent(span: Span, source: str) -> str | None:
+    """What stands before the statement at a span; None unless its lines hold nothing else but a
+    comment.
+    """
+    lines = text_lines(source)
+    if not 0 < span.line <= span.end_line <= len(lines):
+        return None
+    indent, behind = lines[span.line - 1][: span.column - 1], lines[span.end_line - 1][span.end_column - 1 :]
+    alone = not indent.strip() and (not behind.strip() or behind.lstrip().startswith("#"))
+    return indent if alone else None
+
+
 def keyword_span(call: Span, source: str, name: str) -> Span:
     """The place of the value of `name=...` in the call at a span; the whole call if it is not given so."""
     value = _keyword(call, source, name)
