@@ -171,3 +171,22 @@ def by_dtype(A, dtype):
 def test_dtypes_are_asked_while_a_kernel_is_traced(dtype: str, want: int) -> None:
     kernel = compiled_for(by_dtype, "cpu")
     assert kernel(torch.zeros(5).to(getattr(torch, dtype)), dtype).item() == want
+
+
+def test_a_matched_tensor_tells_its_size() -> None:
+    @T.prim_func
+    def increased(a: T.handle, b: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n,), "float32")
+        B = T.match_buffer(b, (n,), "float32")
+        with T.Kernel(T.ceildiv(n, 32), threads=32) as bx:
+            for i in T.Parallel(32):
+                if bx * 32 + i < n:
+                    B[bx * 32 + i] = A[bx * 32 + i] + 1
+
+    kernel = tilelang.compile(increased, target="cpu")
+    x, y = torch.arange(70, dtype=torch.float32), torch.zeros(70)
+    kernel(x, y)
+    assert torch.equal(y, x + 1)
+    with pytest.raises(ValueError, match="b: dimension 0 is 69, expected 70"):
+        kernel(x, y[:69].contiguous())

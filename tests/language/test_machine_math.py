@@ -145,3 +145,32 @@ def k(A):
 """
     (problem,) = check_source("k.py", text, "cuda:sm_90").all_problems()
     assert said in problem.message
+
+
+@tilelang.jit
+def approximated(X):
+    X: T.Tensor((64,), T.float64)
+    R = T.empty((9, 64), T.float64)
+    with T.Kernel(1, threads=64):
+        t = T.get_thread_binding()
+        x = X[t]
+        R[0, t : t + 1] = T.__exp(x)  # a slice of one element is that element
+        R[1:2, t] = T.__exp10(x)
+        R[2:3, t : t + 1] = T.__log(x)
+        R[3, t] = T.__log2(x)
+        R[4, t] = T.__log10(x)
+        R[5, t] = T.__sin(x)
+        R[6, t] = T.__cos(x)
+        R[7, t] = T.__tan(x)
+        R[8, t] = T.fast_rcp(x)
+    return R
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_doubles_are_computed_as_doubles(device: str):
+    x = torch.rand(64, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.1
+    logarithms = (torch.log, torch.log2, torch.log10)
+    functions = (torch.exp, lambda v: 10**v, *logarithms, torch.sin, torch.cos, torch.tan)
+    expected = torch.stack([*(f(x) for f in functions), 1 / x])
+    found = compiled_for(approximated, device)(x.to(device)).cpu()
+    torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-14)

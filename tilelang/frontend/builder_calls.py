@@ -34,6 +34,7 @@ from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, named_type, read_element, scalar
 from tilelang.frontend.set_bits import nth_set_bit
 from tilelang.frontend.thread_calls import THREAD_CALLS, exchange
+from tilelang.ir.build import POINTERS
 from tilelang.ir.values import Buffer, Index, Region, Unknown
 from tilelang.language.dtypes import DType
 
@@ -140,7 +141,19 @@ def _allocate(run: Run, call: Bound) -> Any:
 
 
 def _match_buffer(run: Run, call: Bound) -> Any:
-    return EXTERN_CALLS["make_tensor"](run, _with(call, ptr=call.value("param")))
+    """The tensor that a handle stands for. The first one is the parameter itself, declared as by T.Tensor:
+    what is passed must have its shape, and sizes are read from it.
+    """
+    handle = call.value("param")
+    first = isinstance(handle, Buffer) and handle.is_pointer and not handle.made
+    tensor = EXTERN_CALLS["make_tensor"](run, _with(call, ptr=handle))
+    if first and tensor is handle:
+        names = [n for n in str(run.attrs.get(POINTERS, "")).split() if n != handle.name]
+        if names:
+            run.attrs[POINTERS] = " ".join(names)
+        else:
+            run.attrs.pop(POINTERS, None)
+    return tensor
 
 
 def _storage_sync(run: Run, call: Bound) -> Any:

@@ -51,6 +51,7 @@ from tilelang.frontend.scalars import any_traced, any_unknown, is_traced, kept, 
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.star_import import hides_builtin, not_pythons
 from tilelang.frontend.targets import taint
+from tilelang.frontend.tensors import unnamed_size
 from tilelang.frontend.traced_values import (
     library_needs_value,
     math_needs_value,
@@ -102,11 +103,14 @@ def call_known(
     if name is not None:
         return call_language(run, node, name, function, args, kwargs)
     if isinstance(function, DType):
-        value = args[0].value if args else Unknown("a dtype called without a value")
+        if not args:
+            unknown = Unknown("a dtype called without a value")
+            return unknown if kwargs else unnamed_size(run, str(function), run.span(node))
+        value = args[0].value
         callee = f"T.{function}"
         if hides_builtin(node.func):
             callee = f"{not_pythons(ast.unparse(node.func), str(function))}"
-        return convert_value(run, value, str(function), args[0].span if args else run.span(node), callee)
+        return convert_value(run, value, str(function), args[0].span, callee)
     if isinstance(function, Function):
         return _interpreted(run, node, function, args, kwargs)
     if isinstance(function, BoundMethod):

@@ -80,6 +80,8 @@ def _compute(op: str, values: list[Any], rounding: str) -> Any:
     if op in math_ops.FAST:
         if not isinstance(values[0], ir.Expr):
             return _ON_NUMBERS[op](values[0])
+        if dtype_of_expr(values[0]) == "float64":  # no unit approximates it: the function itself
+            return math_ops.EXACT[op](values[0])
         return _in_float(math_ops.FAST[op], values, values[0])
     traced = next((v for v in values if isinstance(v, ir.Expr)), None)
     if traced is None:

@@ -1,4 +1,6 @@
-"""`B[i, 0:8] = A[j, 0:8]`: neighbours along the last dimension, moved by each thread that comes here."""
+"""`B[i, 0:8] = A[j, 0:8]`: neighbours along the last dimension, moved by each thread that comes here; and
+`B[i:i + 1] = x`: slices of one element, which are that element.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,15 @@ from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import scalar
 from tilelang.ir.tile_program import Access, Context, For, Loop, Store
 from tilelang.ir.values import Index, Region, Unknown, as_int
+
+
+def as_element(value: Any) -> Any:
+    """The element that a subscript names whose slices have length 1; any other value as it is."""
+    if not isinstance(value, Region) or not value.indices or value.is_point:
+        return value
+    if any(i.extent is not None and as_int(i.extent) != 1 for i in value.indices):
+        return value
+    return replace(value, indices=tuple(replace(i, extent=None) for i in value.indices))
 
 
 def as_slice_move(place: Region, value: Any) -> Region | None:

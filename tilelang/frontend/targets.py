@@ -17,7 +17,7 @@ from tilelang.frontend.packed_pairs import store_vector, stores_vector, vector_l
 from tilelang.frontend.plain_functions import note_kernel_statement
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, kept, named_type, scalar
-from tilelang.frontend.slice_moves import as_slice_move, move_slice
+from tilelang.frontend.slice_moves import as_element, as_slice_move, move_slice
 from tilelang.frontend.subscripts import region
 from tilelang.frontend.unfit_constants import note_unfit
 from tilelang.ir.tile_program import Access, Store
@@ -96,7 +96,7 @@ def _store_item(run: Run, target: ast.Subscript, value: Any, value_span: Span) -
     if isinstance(owner, Late):
         owner = owner.region
     if isinstance(owner, Buffer | Region):
-        place = region(run, owner, target)
+        place, value = as_element(region(run, owner, target)), as_element(value)
         if isinstance(place, Region) and (moved := as_slice_move(place, value)) is not None:
             move_slice(run, place, moved)
             return

@@ -240,6 +240,16 @@ def _symbols(run: Run, call: Bound, kind: Any) -> Any:
     return made[0] if len(made) == 1 else tuple(made)
 
 
+def unnamed_size(run: Run, dtype: str, span: Span) -> Any:
+    """`m = T.int32()` before the launch: a size as T.dynamic makes it, named by what it is bound to."""
+    if run.launch is not None or run.signature.node_scope is None or not dtype.startswith(("int", "uint")):
+        return Unknown("a dtype called without a value")
+    name, where = run.binding_name or ("size", span)
+    var = run.fresh(name, dtype)
+    run.symbols.append(Symbol(str(var.name), var, "dynamic", where))
+    return var
+
+
 def empty(run: Run, call: Bound) -> Any:
     """`T.empty((M, N), dtype)`, also `T.empty(M, N, dtype=...)`: an output of the kernel."""
     given = list(call.value("shape", ()))

@@ -6,6 +6,8 @@ elsewhere `passes.plain_math` writes it out.
 
 from __future__ import annotations
 
+from tvm import tirx as X
+
 # Approximations of float32 functions: the name of the language -> the operation.
 FAST = {
     "__exp": "tl.fast_exp",
@@ -17,6 +19,18 @@ FAST = {
     "__cos": "tl.fast_cos",
     "__tan": "tl.fast_tan",
     "fast_rcp": "tl.fast_rcp",
+}
+# What they approximate, in the dtype of their operand.
+EXACT = {
+    "__exp": X.exp,
+    "__exp10": X.exp10,
+    "__log": X.log,
+    "__log2": X.log2,
+    "__log10": X.log10,
+    "__sin": X.sin,
+    "__cos": X.cos,
+    "__tan": X.tan,
+    "fast_rcp": lambda x: X.Div(X.const(1.0, str(x.ty.dtype)), x),
 }
 # Arithmetic rounded as asked for, `tl.ieee_add_rz` on float32, `tl.ieee_add_rz_f64` on float64, and how many
 # operands it has.

@@ -18,17 +18,7 @@ from tvm import tirx as X
 
 from tilelang.ir import math_ops
 
-_FAST = {
-    "tl.fast_exp": X.exp,
-    "tl.fast_exp10": X.exp10,
-    "tl.fast_log": X.log,
-    "tl.fast_log2": X.log2,
-    "tl.fast_log10": X.log10,
-    "tl.fast_sin": X.sin,
-    "tl.fast_cos": X.cos,
-    "tl.fast_tan": X.tan,
-    "tl.fast_rcp": lambda x: X.Div(X.const(1.0, "float32"), x),
-}
+_FAST = {math_ops.FAST[name]: function for name, function in math_ops.EXACT.items()}
 
 
 def plain_math(func: X.PrimFunc, float64: bool = True) -> X.PrimFunc:
@@ -92,6 +82,8 @@ _WRITTEN_OUT = {
 
 def _plain(float64: bool, node: ir.Call) -> Any:
     name = node.op.name if isinstance(node.op, ir.Op) else ""
+    if name == "tirx.exp10" and str(node.ty.dtype) == "float64":
+        return X.pow(_f(10.0, node), node.args[0])  # exp(x · log 10) would lose digits in the product
     if name in _WRITTEN_OUT and str(node.ty.dtype) in ("float32", "float64"):
         return _WRITTEN_OUT[name](*node.args)
     if name == "tirx.clz":
