@@ -6,8 +6,7 @@ Out: a LayoutMap: a Fragment for every fragment buffer and for every Parallel lo
 Not: changing the function. Nothing is ever assumed: at the end each loop's every access is checked, element
      by element, to lie in a register of the thread that runs the iteration.
 
-A team (`ir.teams`) has layouts over its own threads. A fragment that a team touches belongs to it (or to
-several of one size, each with its copy); what the whole block does with it, the team does alone.
+A team (`ir.teams`) has layouts over its own threads; `fragment_owners` says which fragments are whose.
 
 Levels, as in the language's contract: *strict* (what gemms impose; a fragment touched outside Parallel loops
 and tile operations is held by every thread), *common* (from buffers with a layout to loops touching them, and
@@ -29,10 +28,9 @@ from tilelang.analysis.out_of_step import read_whole
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules import layout as rules
-from tilelang.diagnostics.rules.order import FRAGMENT_OF_A_TEAM
 from tilelang.ir import tile_ops
 from tilelang.ir.spans import from_tvm, place_of
-from tilelang.ir.teams import Team, branches, thread_numbers
+from tilelang.ir.teams import Team
 from tilelang.layout.annotated import LOOP_LAYOUT, Annotation, annotations_of, loop_annotation
 from tilelang.layout.fragment import (
     Fragment,
@@ -45,7 +43,8 @@ from tilelang.layout.views import viewed
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.tma import TmaCopy
-from tilelang.passes.accesses import Access, accesses, all_accesses, storages
+from tilelang.passes.accesses import accesses, storages
+from tilelang.passes.fragment_owners import FragmentOwners
 from tilelang.passes.loop_layouts import (
     Site,
     Use,
@@ -68,12 +67,10 @@ from tilelang.passes.walk import (
     FRAGMENT,
     assume,
     bits_of,
-    children,
     constant,
     loads,
     loop_kind,
     shape_of,
-    walk,
 )
 
 _ANNOTATED = "T.annotate_layout"
@@ -188,21 +185,13 @@ class _Inference:
         self._state = _State()
         self._shared: dict[int, SharedLayout] = {}
         self._buffers: dict[int, ir.Var] = {}
-        self._storages = storages(func.body)
-        self._kept: list[Any] = []  # statements, so that their handles stay theirs
         self._sites: list[Site] = []
         self._loose: dict[int, Any] = {}  # fragments touched outside loops and tile operations -> statement
         self._loops: list[tuple[ParallelLoop, dict[int, int], Team]] = []
         self._reductions: list[tuple[Any, Reduce, dict[int, int], Team]] = []
         self._gemms: list[tuple[Gemm, Team]] = []
         self._bulk: set[int] = set()  # tiles that TMA copies
-        self._block = Team(0, threads)
-        self._numbers = thread_numbers(thread_axes(func.body)) if teams else {}
-        self._owners: dict[int, list[Team]] = {}  # fragment -> the teams that touch it
-        self._lent: dict[int, Team] = {}
-        self._find_owners(func.body, self._block)
-        while self._owners and self._spread_owners(func.body):
-            pass
+        self._owners = FragmentOwners(func, threads, teams)
         self._analyzer = sym.Analyzer()
         self._annotations = annotations_of(func)
         self._assumed: list[Any] = []
@@ -215,7 +204,7 @@ class _Inference:
                 self._buffers[param.__chandle__()] = param
 
     def run(self) -> LayoutMap:
-        self._collect(self._func.body, {}, self._block)
+        self._collect(self._func.body, {}, self._owners.block)
         self._strict()
         self._make_sites()
         self._common(self._state, self._sites)
@@ -229,84 +218,20 @@ class _Inference:
             elif problem is not None:
                 raise KernelError([self._told(_Conflict(site, problem, self._state))])
         return LayoutMap(
-            self._state.fragments, self._shared, self._state.loops, self._buffers, exchanges, self._lent
+            self._state.fragments,
+            self._shared,
+            self._state.loops,
+            self._buffers,
+            exchanges,
+            self._owners.lent,
         )
 
     def gemms(self) -> list[tuple[Gemm, Team]]:
         """The gemms, each with the team that does it."""
-        self._collect(self._func.body, {}, self._block)
+        self._collect(self._func.body, {}, self._owners.block)
         return self._gemms
 
-    # Teams
-
-    def _find_owners(self, stmt: Any, team: Team) -> None:
-        """Note which teams touch which fragments."""
-        if team != self._block and loop_kind(stmt) != "Parallel":
-            for access in accesses(stmt):
-                self._own(access, team)
-        if loop_kind(stmt) == "Parallel":
-            for access in all_accesses(stmt) if team != self._block else ():
-                self._own(access, team)
-            return
-        for child, inside in self._children(stmt, team):
-            self._find_owners(child, inside)
-
-    def _spread_owners(self, stmt: Any) -> bool:
-        """What the block does with a team's fragment makes the other fragments of the statement the team's
-        too; whether that was news.
-        """
-        inner = [] if loop_kind(stmt) == "Parallel" else self._children(stmt, self._block)
-        news = [self._spread_owners(child) for child, team in inner if team == self._block]
-        if inner:
-            return any(news)
-        found = [a for a in all_accesses(stmt) if a.buffer.scope() == FRAGMENT]
-        roots = {self._root(a.buffer) for a in found}
-        teams = {team for root in roots for team in self._owners.get(root, ())}
-        fresh = [root for root in roots if not self._owners.get(root)]
-        if len(teams) == 1:
-            self._owners.update({root: list(teams) for root in fresh})
-        return len(teams) == 1 and bool(fresh)
-
-    def _root(self, buffer: Any) -> int:
-        """The handle of the buffer whose memory a buffer names."""
-        handle: int = buffer.__chandle__()
-        return self._storages.get(handle, handle)
-
-    def _own(self, access: Access, team: Team) -> None:
-        known = self._owners.setdefault(self._root(access.buffer), [])
-        if access.buffer.scope() == FRAGMENT and team not in known:
-            known.append(team)
-
-    def _children(self, stmt: Any, team: Team) -> list[tuple[Any, Team]]:
-        """The child statements, each with the team that runs it."""
-        if not isinstance(stmt, X.IfThenElse):
-            return [(child, team) for child in children(stmt)]
-        parted = (branches(stmt.condition, self._numbers, team) if self._numbers else None) or (None, None)
-        return [(child, part or team) for child, part in zip(children(stmt), parted, strict=False)]
-
-    def _runs(self, stmt: Any, team: Team) -> Team:
-        """The team that runs `stmt`, which stands in code of `team`: the owner of its fragments."""
-        used = {a.buffer.__chandle__(): a.buffer for a in all_accesses(stmt) if a.buffer.scope() == FRAGMENT}
-        for buffer in used.values():
-            owners = self._owners.get(self._root(buffer), [])
-            sizes = {t.threads for t in owners}
-            if not owners or (team in owners and len(sizes) == 1):
-                continue
-            if team != self._block or len(owners) > 1:
-                first, other = owners[0], next((t for t in owners if t != owners[0]), team)
-                span = place_of(stmt.span)
-                whose = _whose(other, self._block)
-                problem = FRAGMENT_OF_A_TEAM.at(span, buffer=str(buffer.name), first=str(first), other=whose)
-                raise KernelError([problem])
-            self._lent[stmt.__chandle__()] = owners[0]
-            self._kept.append(stmt)
-            team = owners[0]
-        return team
-
-    def _threads_of(self, handle: int) -> int:
-        """Threads that a fragment is spread over."""
-        owners = self._owners.get(self._storages.get(handle, handle))
-        return owners[0].threads if owners else self._threads
+    # Copies between fragments
 
     def _halves(self, site: Site, state: _State) -> tuple[Fragment, Fragment] | None:
         """The layouts of both sides of a copy between fragments, to be joined by shared memory; None
@@ -330,7 +255,7 @@ class _Inference:
         if isinstance(stmt, X.AllocBuffer | X.DeclBuffer):
             self._allocation(stmt.buffer, stmt.span)
         elif loop_kind(stmt) == "Parallel":
-            self._loops.append((parallel_loop(stmt), outer, self._runs(stmt, team)))
+            self._loops.append((parallel_loop(stmt), outer, self._owners.runs(stmt, team)))
             return
         elif isinstance(stmt, X.For):
             self._analyzer.bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, stmt.extent), True)
@@ -343,18 +268,18 @@ class _Inference:
         elif isinstance(stmt, X.AttrStmt) and stmt.attr_key == "thread_extent":
             self._analyzer.bind(stmt.node.var, ir.Range.from_min_extent(0, stmt.value), True)
         elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.GEMM):
-            self._gemms.append((Gemm.read(stmt.value), self._runs(stmt, team)))
+            self._gemms.append((Gemm.read(stmt.value), self._owners.runs(stmt, team)))
             return
         elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.TMA_COPY):
             self._bulk.add(TmaCopy.read(stmt.value).tile.source.__chandle__())
             return
         elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.REDUCE):
-            self._reductions.append((stmt, Reduce.read(stmt.value), outer, self._runs(stmt, team)))
+            self._reductions.append((stmt, Reduce.read(stmt.value), outer, self._owners.runs(stmt, team)))
             return
         for access in accesses(stmt):
             if access.buffer.scope() == FRAGMENT:
                 self._loose.setdefault(access.buffer.__chandle__(), stmt)
-        for child, inside in self._children(stmt, team):
+        for child, inside in self._owners.children(stmt, team):
             self._collect(child, outer, inside)
 
     def _allocation(self, buffer: ir.Var, span: Any) -> None:
@@ -374,7 +299,7 @@ class _Inference:
                 self._fixed.add(handle)
 
     def _annotated_fragment(self, buffer: ir.Var, annotated: Annotation, span: Any) -> None:
-        threads = self._threads_of(buffer.__chandle__())
+        threads = self._owners.threads_of(buffer.__chandle__())
         fragment = annotated.fragment(threads)
         if fragment is None:
             problem = rules.FRAGMENT_ANNOTATION.at(place_of(span), buffer=str(buffer.name), threads=threads)
@@ -408,7 +333,7 @@ class _Inference:
             buffer = self._buffers[handle]
             self._pin(
                 handle,
-                replicated(shape_of(buffer), self._threads_of(handle)),
+                replicated(shape_of(buffer), self._owners.threads_of(handle)),
                 "the access outside T.Parallel",
                 stmt.span,
             )
@@ -438,13 +363,11 @@ class _Inference:
 
     def _named_alike(self, handle: int) -> list[int]:
         """Other fragments over the same memory."""
-        if not self._storages:
-            return []
-        root = self._storages.get(handle, handle)
+        root = self._owners.root(handle)
         return [
             h
             for h, b in self._buffers.items()
-            if h != handle and b.scope() == FRAGMENT and self._storages.get(h, h) == root
+            if h != handle and b.scope() == FRAGMENT and self._owners.root(h) == root
         ]
 
     def _derived(self, handle: int, other: int, state: _State) -> Fragment | None:
@@ -502,8 +425,8 @@ class _Inference:
         """What a store writes, unless it depends on a fragment that the loop writes."""
         if access.mode != "write" or not isinstance(access.element, X.BufferStore):
             return None
-        written = {self._root(a.buffer) for a in loop.accesses if a.mode == "write"}
-        read = {self._root(load.source) for load in loads(access.element.value)}
+        written = {self._owners.root(a.buffer.__chandle__()) for a in loop.accesses if a.mode == "write"}
+        read = {self._owners.root(load.source.__chandle__()) for load in loads(access.element.value)}
         return None if written & read else access.element.value
 
     def _annotated_loop(self, loop: ParallelLoop, text: str, threads: int) -> Fragment:
@@ -862,15 +785,6 @@ class _Inference:
                 raise KernelError([problem])
 
 
-def thread_axes(body: Any) -> list[tuple[int, int]]:
-    """(handle, extent) of the thread variables of a launch, x first."""
-    found = [
-        s for s in walk(body) if isinstance(s, X.AttrStmt) and str(s.node.thread_tag).startswith("threadIdx")
-    ]
-    found.sort(key=lambda s: str(s.node.thread_tag))
-    return [(s.node.var.__chandle__(), int(s.value)) for s in found]
-
-
 def _cause_text(cause: _Cause | None) -> str:
     """`T.gemm at line 40 (its accumulator, policy FullRow)`."""
     if cause is None:
@@ -879,10 +793,6 @@ def _cause_text(cause: _Cause | None) -> str:
         return cause.what
     subject, bracket, rest = cause.what.partition(" (")
     return f"{subject} at line {place_of(cause.span).line}{bracket}{rest}"
-
-
-def _whose(team: Team, block: Team) -> str:
-    return "the whole block" if team == block else str(team)
 
 
 def _bulk_layout(buffer: ir.Var) -> SharedLayout:

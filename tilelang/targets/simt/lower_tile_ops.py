@@ -28,7 +28,8 @@ from tilelang.ir.spans import place_of
 from tilelang.ir.teams import Branches, Team, branches, thread_numbers
 from tilelang.ir.tile_ops import seq
 from tilelang.passes.accesses import all_accesses
-from tilelang.passes.infer_layouts import LayoutMap, thread_axes
+from tilelang.passes.fragment_owners import thread_axes
+from tilelang.passes.infer_layouts import LayoutMap
 from tilelang.passes.parallel_loop import ParallelLoop, in_memory, parallel_loop
 from tilelang.passes.walk import (
     FRAGMENT,
