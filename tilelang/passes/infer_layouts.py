@@ -26,10 +26,9 @@ from tvm import tirx as X
 
 from tilelang.analysis.out_of_step import read_whole
 from tilelang.diagnostics.error import KernelError
-from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules import layout as rules
 from tilelang.ir import tile_ops
-from tilelang.ir.spans import from_tvm, place_of
+from tilelang.ir.spans import place_of
 from tilelang.ir.teams import Team
 from tilelang.layout.annotated import LOOP_LAYOUT, Annotation, annotations_of, loop_annotation
 from tilelang.layout.fragment import (
@@ -45,6 +44,17 @@ from tilelang.ops.reduce import Reduce
 from tilelang.ops.tma import TmaCopy
 from tilelang.passes.accesses import accesses, storages
 from tilelang.passes.fragment_owners import FragmentOwners
+from tilelang.passes.layout_conflicts import (
+    ANNOTATED,
+    GEMM,
+    Cause,
+    Conflict,
+    State,
+    decided,
+    pinned_twice,
+    serves_use,
+    told,
+)
 from tilelang.passes.loop_layouts import (
     Site,
     Use,
@@ -58,8 +68,6 @@ from tilelang.passes.loop_layouts import (
     one_element_each,
     partition_plain,
     reduced_dims,
-    same_places,
-    serves,
     spread,
 )
 from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, VectorWidths, in_memory, parallel_loop
@@ -73,9 +81,7 @@ from tilelang.passes.walk import (
     shape_of,
 )
 
-_ANNOTATED = "T.annotate_layout"
 _RUN_BY_ALL = 256  # iterations that every thread may run where that alone is right
-_GEMM = "T.gemm"  # how messages about what a gemm pins begin
 
 
 @dataclass(frozen=True)
@@ -132,57 +138,11 @@ def gemms_of(func: X.PrimFunc, threads: int) -> list[tuple[Gemm, Team]]:
 # What takes part
 
 
-@dataclass(frozen=True)
-class _Cause:
-    """Why a fragment has its layout, for messages. `source`: the fragment whose layout a loop took over and
-    passed on; None where `what` itself decided.
-    """
-
-    what: str
-    span: Any
-    source: int | None = None
-
-    def same(self, other: _Cause | None) -> bool:
-        """Whether both are one statement."""
-        return other is not None and self.what == other.what and from_tvm(self.span) == from_tvm(other.span)
-
-
-@dataclass
-class _State:
-    """What is decided so far."""
-
-    fragments: dict[int, Fragment] = field(default_factory=dict)
-    loops: dict[int, Fragment] = field(default_factory=dict)
-    causes: dict[int, _Cause] = field(default_factory=dict)  # by fragment
-    sources: dict[int, int] = field(default_factory=dict)  # loop -> the fragment it follows
-
-    def copy(self) -> _State:
-        return _State(dict(self.fragments), dict(self.loops), dict(self.causes), dict(self.sources))
-
-    def origin(self, handle: int) -> _Cause | None:
-        """What decided the layout of a fragment, at the beginning of all that passed it on."""
-        seen: set[int] = set()
-        cause = self.causes.get(handle)
-        while cause is not None and cause.source is not None and cause.source not in seen:
-            seen.add(cause.source)
-            cause = self.causes.get(cause.source) or cause
-        return cause
-
-
-@dataclass(frozen=True)
-class _Conflict:
-    """A use that the layouts of `state` do not serve."""
-
-    site: Site
-    use: Use
-    state: _State
-
-
 class _Inference:
     def __init__(self, func: X.PrimFunc, threads: int, gemm_rule: GemmRule, target: str, teams: bool) -> None:
         self._target = target
         self._func, self._threads, self._gemm_rule = func, threads, gemm_rule
-        self._state = _State()
+        self._state = State()
         self._shared: dict[int, SharedLayout] = {}
         self._buffers: dict[int, ir.Var] = {}
         self._sites: list[Site] = []
@@ -216,7 +176,7 @@ class _Inference:
             if halves is not None:
                 exchanges[site.stmt.__chandle__()] = halves
             elif problem is not None:
-                raise KernelError([self._told(_Conflict(site, problem, self._state))])
+                raise KernelError([told(Conflict(site, problem, self._state))])
         return LayoutMap(
             self._state.fragments,
             self._shared,
@@ -233,7 +193,7 @@ class _Inference:
 
     # Copies between fragments
 
-    def _halves(self, site: Site, state: _State) -> tuple[Fragment, Fragment] | None:
+    def _halves(self, site: Site, state: State) -> tuple[Fragment, Fragment] | None:
         """The layouts of both sides of a copy between fragments, to be joined by shared memory; None
         elsewhere.
         """
@@ -304,7 +264,7 @@ class _Inference:
         if fragment is None:
             problem = rules.FRAGMENT_ANNOTATION.at(place_of(span), buffer=str(buffer.name), threads=threads)
             raise KernelError([problem])
-        self._pin(buffer.__chandle__(), fragment, _ANNOTATED, span)
+        self._pin(buffer.__chandle__(), fragment, ANNOTATED, span)
 
     # Strict
 
@@ -322,7 +282,7 @@ class _Inference:
             roles = {o.source.__chandle__(): r for o, r in ((gemm.b, "B"), (gemm.a, "A"))}
             for handle, fragment in imposed.fragments.items():
                 role = f"operand {roles[handle]}" if handle in roles else "accumulator"
-                self._pin(handle, fragment, f"{_GEMM} (its {role}, policy {gemm.policy})", gemm.span)
+                self._pin(handle, fragment, f"{GEMM} (its {role}, policy {gemm.policy})", gemm.span)
             for handle, layout in imposed.shared.items():
                 if handle not in viewed and handle not in self._fixed:
                     self._shared[handle] = layout
@@ -341,15 +301,17 @@ class _Inference:
     def _pin(self, handle: int, fragment: Fragment, what: str, span: Any) -> None:
         known = self._state.fragments.get(handle)
         if known is not None and not known.equal(fragment):
-            raise KernelError([self._pinned_twice(handle, self._state.causes[handle], _Cause(what, span))])
+            raise KernelError(
+                [pinned_twice(str(self._buffers[handle].name), self._state.causes[handle], Cause(what, span))]
+            )
         if known is None:
             self._state.fragments[handle] = fragment
-            self._state.causes[handle] = _Cause(what, span)
-            self._share(handle, self._state, _Cause(what, span))
+            self._state.causes[handle] = Cause(what, span)
+            self._share(handle, self._state, Cause(what, span))
 
     # Views of one memory
 
-    def _share(self, handle: int, state: _State, cause: _Cause) -> bool:
+    def _share(self, handle: int, state: State, cause: Cause) -> bool:
         """Give the views of a fragment, and what it is a view of, the layouts that follow from its own."""
         changed = False
         for other in self._named_alike(handle):
@@ -370,12 +332,12 @@ class _Inference:
             if h != handle and b.scope() == FRAGMENT and self._owners.root(h) == root
         ]
 
-    def _derived(self, handle: int, other: int, state: _State) -> Fragment | None:
+    def _derived(self, handle: int, other: int, state: State) -> Fragment | None:
         mine, its = self._buffers[handle], self._buffers[other]
         bits, new_bits = bits_of(str(mine.dtype)), bits_of(str(its.dtype))
         return viewed(state.fragments[handle], shape_of(its), bits, new_bits)
 
-    def _agree(self, handle: int, state: _State) -> bool:
+    def _agree(self, handle: int, state: State) -> bool:
         """Whether all names of a fragment's memory mean the same registers of the same threads."""
         for other in self._named_alike(handle):
             if other in state.fragments:
@@ -473,7 +435,7 @@ class _Inference:
 
     # Common
 
-    def _common(self, state: _State, sites: list[Site]) -> None:
+    def _common(self, state: State, sites: list[Site]) -> None:
         """Propagate until nothing changes. Copies between fragments come last: they alone can bridge two
         layouts.
         """
@@ -487,7 +449,7 @@ class _Inference:
             if not changed:
                 changed = any(self._propagate(site, state) for site in bridges)
 
-    def _propagate(self, site: Site, state: _State) -> bool:
+    def _propagate(self, site: Site, state: State) -> bool:
         """Lay out the loop from its fragments, then its fragments from the loop; whether anything was new."""
         changed = False
         if site.stmt.__chandle__() not in state.loops:
@@ -496,7 +458,7 @@ class _Inference:
             changed |= self._fragments_from_loop(site, state)
         return changed
 
-    def _loop_from_fragments(self, site: Site, state: _State) -> bool:
+    def _loop_from_fragments(self, site: Site, state: State) -> bool:
         known = [u for u in site.fragments() if u.handle in state.fragments and u.mode != "reduce"]
         known.sort(key=lambda u: u.mode != "write")
         for use in known:
@@ -510,7 +472,7 @@ class _Inference:
                 return True
         return False
 
-    def _fragments_from_loop(self, site: Site, state: _State) -> bool:
+    def _fragments_from_loop(self, site: Site, state: State) -> bool:
         loop, changed = state.loops[site.stmt.__chandle__()], False
         for use in site.uses:
             if use.handle in state.fragments:
@@ -519,7 +481,7 @@ class _Inference:
             if fragment is not None:
                 state.fragments[use.handle] = fragment
                 what = "the loop" if site.reduce is None else "the reduction"
-                cause = _Cause(what, site.span, state.sources.get(site.stmt.__chandle__()))
+                cause = Cause(what, site.span, state.sources.get(site.stmt.__chandle__()))
                 state.causes.setdefault(use.handle, cause)
                 self._share(use.handle, state, cause)
                 changed = True
@@ -538,15 +500,15 @@ class _Inference:
                 met += more
             if best is None:
                 # One between what is decided for good says more than one with a layout that was only tried.
-                met.sort(key=lambda c: not self._decided(c))
-                conflict = met[0] if met else _Conflict(component[0], component[0].uses[0], self._state)
-                raise KernelError([self._told(conflict)])
+                met.sort(key=lambda c: not decided(c, self._state))
+                conflict = met[0] if met else Conflict(component[0], component[0].uses[0], self._state)
+                raise KernelError([told(conflict)])
             self._state = best
 
-    def _cheapest(self, component: list[Site], roots: list[Site]) -> tuple[_State | None, list[_Conflict]]:
+    def _cheapest(self, component: list[Site], roots: list[Site]) -> tuple[State | None, list[Conflict]]:
         """The cheapest complete state with one of `roots` laid out first; the conflicts met."""
-        best: tuple[float, _State] | None = None
-        met: list[_Conflict] = []
+        best: tuple[float, State] | None = None
+        met: list[Conflict] = []
         seen: set[Any] = set()
         for site in roots:
             for root in self._roots(site, self._state):
@@ -585,7 +547,7 @@ class _Inference:
                         grown = True
             yield component
 
-    def _roots(self, site: Site, state: _State) -> Iterator[Fragment]:
+    def _roots(self, site: Site, state: State) -> Iterator[Fragment]:
         """Layouts that the loop may have: from fragments that are laid out already, then the usual
         partitions.
         """
@@ -620,7 +582,7 @@ class _Inference:
         if shared and np.prod(site.extents) <= _RUN_BY_ALL:
             yield replicated(site.extents, site.threads)
 
-    def _attempt(self, component: list[Site], state: _State) -> _Conflict | None:
+    def _attempt(self, component: list[Site], state: State) -> Conflict | None:
         """Complete `state` for the component; the conflict if there is one."""
         self._common(state, component)
         for site in component:
@@ -630,10 +592,10 @@ class _Inference:
         for site in component:
             problem = self._mismatch(site, state)
             if problem is not None and self._halves(site, state) is None:
-                return _Conflict(site, problem, state)
+                return Conflict(site, problem, state)
         return None
 
-    def _choose(self, site: Site, state: _State) -> None:
+    def _choose(self, site: Site, state: State) -> None:
         """Give a loop that nothing determines the first layout that fits what is known; the first of all if
         none does."""
         handle, first = site.stmt.__chandle__(), None
@@ -648,7 +610,7 @@ class _Inference:
         if first is not None:
             state.loops[handle] = first
 
-    def _cost(self, component: list[Site], state: _State) -> float:
+    def _cost(self, component: list[Site], state: State) -> float:
         """Register slots, then memory instructions per thread."""
         handles = {u.handle for s in component for u in s.uses}
         slots = sum(state.fragments[h].registers for h in handles)
@@ -663,7 +625,7 @@ class _Inference:
 
     # Checking
 
-    def _mismatch(self, site: Site, state: _State) -> Use | None:
+    def _mismatch(self, site: Site, state: State) -> Use | None:
         """The first use that is not served by the layouts; None if all are."""
         loop = state.loops[site.stmt.__chandle__()]
         if site.reduce is not None and loop.by_dimension() is None:
@@ -672,102 +634,11 @@ class _Inference:
             fragment = state.fragments.get(use.handle)
             if fragment is None or not self._agree(use.handle, state):
                 return use
-            if not self._serves(site, use, loop, state):
+            if not serves_use(site, use, loop, state):
                 return use
         return None
 
-    def _serves(self, site: Site, use: Use, loop: Fragment, state: _State) -> bool:
-        """Whether `loop` finds, or leaves, what `use` touches in its own threads."""
-        fragment = state.fragments.get(use.handle)
-        if fragment is None or use.mode == "reduce":
-            return fragment is not None
-        written = use.mode == "write"
-        derived = None
-        if not written or one_element_each(site, use):
-            derived = fragment_layout(site, use, loop)
-        if derived is not None and same_places(derived, fragment):
-            return True
-        return serves(loop, site.vars, site.outer, use.indices, fragment, written, use.value)
-
     # Messages
-
-    def _told(self, conflict: _Conflict) -> Problem:
-        """The conflict with the two causes it comes from, each at its place."""
-        use, state = conflict.use, conflict.state
-        name, span = str(use.buffer.name), place_of(conflict.site.span)
-        other = self._opponent(conflict)
-        mine, its = state.origin(use.handle), None if other is None else state.origin(other.handle)
-        if other is not None and mine is not None and mine.same(its):  # passed on in two ways
-            mine, its = state.causes[use.handle], state.causes[other.handle]
-        related = [
-            Related(at, _cause_note(str(u.buffer.name), cause.what))
-            for u, cause in ((use, mine), (other, its))
-            if u is not None and cause is not None and (at := from_tvm(cause.span)) not in (None, span)
-            if at is not None
-        ]
-        if other is None or its is None:
-            return rules.FRAGMENT_LAYOUT.at(span, related=tuple(related), buffer=name)
-        one, two = (state.fragments.get(u.handle) for u in (use, other))
-        if one is not None and two is not None and same_places(one, two) and _shown(use) != _shown(other):
-            return rules.FRAGMENT_PLACES.at(
-                span,
-                related=tuple(related),
-                element=f"{name}[{_shown(use)}]",
-                other=f"{other.buffer.name}[{_shown(other)}]",
-                buffer=name,
-            )
-        one_way = "move one of them with T.copy, which goes through shared memory"
-        by_policy = all(c is not None and c.what.startswith(_GEMM) for c in (mine, its))
-        return rules.FRAGMENT_LAYOUT_CONFLICT.at(
-            span,
-            related=tuple(related),
-            buffer=name,
-            cause=_cause_text(mine),
-            other=str(other.buffer.name),
-            other_cause=_cause_text(its),
-            cure=f"use one policy and shape for both, or {one_way}" if by_policy else one_way,
-        )
-
-    def _opponent(self, conflict: _Conflict) -> Use | None:
-        """The use of another fragment whose layout keeps the loop from serving the one of the conflict."""
-        site, use, state = conflict.site, conflict.use, conflict.state
-        here = from_tvm(site.span)
-        found: list[Use] = []
-        for other in site.uses:
-            fragment = state.fragments.get(other.handle)
-            cause = state.origin(other.handle)
-            if other.handle == use.handle or fragment is None or cause is None:
-                continue
-            if from_tvm(cause.span) == here:
-                continue  # it follows this very statement
-            loop = loop_layout(site, other, fragment) if other.mode != "reduce" else None
-            if loop is None or not self._serves(site, use, loop, state):
-                found.append(other)
-        pinned = state.sources.get(site.stmt.__chandle__())
-        found.sort(key=lambda u: (state.causes[u.handle].source is not None, u.handle != pinned))
-        return found[0] if found else None
-
-    def _decided(self, conflict: _Conflict) -> bool:
-        """Whether both sides of a conflict were laid out before anything was tried."""
-        other = self._opponent(conflict)
-        known = self._state.fragments
-        return conflict.use.handle in known and other is not None and other.handle in known
-
-    def _pinned_twice(self, handle: int, first: _Cause, second: _Cause) -> Problem:
-        earlier = place_of(first.span)
-        name = str(self._buffers[handle].name)
-        note = f"{first.what} needs one layout of {name}"
-        related = (Related(earlier, _cause_note(name, first.what) if first.what == _ANNOTATED else note),)
-        gemms = first.what.startswith(_GEMM) and second.what.startswith(_GEMM)
-        roles = {role for c in (first, second) for role in ("A", "B") if f"operand {role}" in c.what}
-        return rules.FRAGMENT_PINNED_TWICE.at(
-            place_of(second.span),
-            related=related,
-            buffer=name,
-            first=_cause_text(first),
-            second=second.what,
-            cure=", or use one policy and shape for both" if gemms and len(roles) != 1 else "",
-        )
 
     def _refuse_runtime_extent(self, loop: ParallelLoop) -> None:
         for access in loop.accesses:
@@ -783,16 +654,6 @@ class _Inference:
                     target=self._target,
                 )
                 raise KernelError([problem])
-
-
-def _cause_text(cause: _Cause | None) -> str:
-    """`T.gemm at line 40 (its accumulator, policy FullRow)`."""
-    if cause is None:
-        return "its other uses"
-    if cause.what == _ANNOTATED:
-        return cause.what
-    subject, bracket, rest = cause.what.partition(" (")
-    return f"{subject} at line {place_of(cause.span).line}{bracket}{rest}"
 
 
 def _bulk_layout(buffer: ir.Var) -> SharedLayout:
@@ -815,14 +676,3 @@ def _register_vector(site: Site) -> int:
     """Lanes worth keeping together in registers: 16 bytes of the widest fragment."""
     bits = max((bits_of(str(u.buffer.dtype)) for u in site.uses), default=128)
     return max(1, 128 // bits)
-
-
-def _cause_note(name: str, cause: str) -> str:
-    """What stands beside the place that decides a layout; an annotation has the tile's own."""
-    if cause == _ANNOTATED:
-        return f"{name}, which {cause} lays out"
-    return f"{name} gets its layout from {cause} here"
-
-
-def _shown(use: Use) -> str:
-    return ", ".join(str(i) for i in use.indices)
