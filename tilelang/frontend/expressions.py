@@ -474,7 +474,7 @@ def unsupported(run: Run, node: ast.expr) -> Any:
 
 
 def yielded(run: Run, node: ast.Yield | ast.YieldFrom) -> Any:
-    """`yield x` of a generator that running Python would run by itself; see `functions.call_function`."""
+    """`yield x` of a generator that running Python would run by itself; see `host_functions.generated`."""
     if run.yielded is None:
         return unsupported(run, node)
     value = None if node.value is None else run.eval(node.value)
