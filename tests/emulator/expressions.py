@@ -14,6 +14,7 @@ from tvm import tirx as X
 
 from tests.emulator.memory import numpy_dtype
 from tilelang.arch.float_formats import FORMATS
+from tilelang.ir.math_ops import LDG
 
 Load = Callable[[Any, Any, np.ndarray], np.ndarray]  # (buffer, index expression, mask) -> values
 Call = Callable[[Any, np.ndarray], Any]
@@ -155,6 +156,8 @@ class Expressions:
 
     def _function(self, expr: Any, mask: np.ndarray) -> Any:
         name = str(expr.op.name)
+        if name == LDG:
+            return self.value(expr.args[0], mask)
         if name.startswith("tl."):
             return self._call(expr, mask)
         name = name.partition(".")[2]

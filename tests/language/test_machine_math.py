@@ -12,6 +12,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from tests.on_device import DEVICES, compiled_for
+from tilelang import reference
 
 MODES = ("rn", "rz", "ru", "rd")
 
@@ -174,3 +175,64 @@ def test_doubles_are_computed_as_doubles(device: str):
     expected = torch.stack([*(f(x) for f in functions), 1 / x])
     found = compiled_for(approximated, device)(x.to(device)).cpu()
     torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-14)
+
+
+@T.prim_func
+def read_only(A: T.Tensor((70,), "float32"), B: T.Tensor((64,), "float32")):
+    with T.Kernel(1, threads=64):
+        t = T.get_thread_binding()
+        for j in T.serial(2):  # the second reads behind the end, where there are zeros
+            B[t] = T.__ldg(A[t + j * 10]) + T.__ldg(A, t) * T.__exp(A[t])
+        for i in T.Parallel(64):
+            B[i] += T.ieee_mul(T.__ldg(A[i]), A[i], "ru")
+
+
+def read_only_twice(a: torch.Tensor) -> torch.Tensor:
+    later = torch.cat([a[10:], torch.zeros(4)])
+    return later + a[:64] * a[:64].exp() + a[:64] * a[:64]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_reads_of_what_nothing_writes(device: str):
+    a = torch.rand(70, generator=torch.Generator().manual_seed(0))
+    b = torch.zeros(64, device=device)
+    tilelang.compile(read_only, target=device)(a.to(device), b)
+    torch.testing.assert_close(b.cpu(), read_only_twice(a), rtol=1e-5, atol=1e-6)
+
+
+def test_reads_of_what_nothing_writes_have_their_meaning():
+    a = torch.rand(70, generator=torch.Generator().manual_seed(0))
+    b = torch.zeros(64)
+    reference.run(read_only, a, b)
+    torch.testing.assert_close(b, read_only_twice(a), rtol=1e-5, atol=1e-6)
+
+
+def test_reads_of_what_nothing_writes_are_printed_where_they_stand_alone():
+    source = tilelang.lower(read_only, target="cuda:sm_90").kernel_source
+    assert "(j * 10 + tx < 70 ? A[j * 10 + tx] : 0.0f) + __ldg(&A[tx]) * __expf(A[tx])" in source
+    assert source.count("__ldg(") == 1  # elements of a parallel loop are read together
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_sigmoid_of_doubles(device: str):
+    @T.prim_func
+    def sigmoid(A: T.Tensor((64,), "float64"), B: T.Tensor((64,), "float64")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                B[i] = T.sigmoid(A[i])
+
+    a = torch.randn(64, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    b = torch.zeros(64, dtype=torch.float64, device=device)
+    tilelang.compile(sigmoid, target=device)(a.to(device), b)
+    torch.testing.assert_close(b.cpu(), a.sigmoid(), rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "hip:gfx942"])
+def test_sigmoid_of_doubles_compiles(target: str):
+    @T.prim_func
+    def sigmoid(A: T.Tensor((64,), "float64")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                A[i] = T.sigmoid(A[i])
+
+    assert tilelang.compile(sigmoid, target=target).artifact is not None

@@ -31,6 +31,7 @@ _ON_NUMBERS: dict[str, Callable[..., float]] = {
     "__tan": math.tan,
     "fast_rcp": lambda x: 1.0 / x,
 }
+_TOGETHER = ("Parallel", "vectorized")  # loops whose iterations share instructions
 _COUNTED = ("popcount", "clz", "__ffs")
 
 
@@ -141,7 +142,9 @@ def _coordinates(run: Run, call: Bound) -> Any:
 
 
 def _read_only(run: Run, call: Bound) -> Any:
-    """The element; that nothing writes the tensor is what the author says, and all targets read the same."""
+    """The element; that nothing writes the tensor is what the author says. In thread code it stays a read of
+    its own; elements of tiles are read together, as any others.
+    """
     value, index = call.value("load_or_buf"), call.value("index", None)
     if isinstance(value, Buffer) and index is not None:
         span = call.span_of("index")
@@ -156,7 +159,13 @@ def _read_only(run: Run, call: Bound) -> Any:
     if isinstance(value, Buffer) or (isinstance(value, Region) and not value.is_point):
         what = "one element is read: x[i], or x and an index"
         return run.report(BAD_ARGUMENTS, call.span_of("load_or_buf"), callee=call.callee, what=what)
-    return scalar(run, value, call.span_of("load_or_buf"))
+    element = scalar(run, value, call.span_of("load_or_buf"))
+    if not isinstance(value, Region) or value.buffer.scope != "global" or not isinstance(element, ir.Expr):
+        return element
+    dtype = dtype_of_expr(element)
+    if dtype not in math_ops.READ_ONLY or any(c.kind in _TOGETHER for c in run.context.loops):
+        return element
+    return tile_ops.call(math_ops.LDG, [element], dtype=dtype)
 
 
 def _dot_of_four(run: Run, call: Bound) -> Any:

@@ -32,6 +32,13 @@ EXACT = {
     "__tan": X.tan,
     "fast_rcp": lambda x: X.Div(X.const(1.0, str(x.ty.dtype)), x),
 }
+# A read of global memory that nothing writes while the kernel runs; the argument is the element.
+LDG = "tl.ldg"
+# Dtypes that it can be asked for.
+READ_ONLY = (
+    *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+    *("float16", "bfloat16", "float32", "float64"),
+)
 # Arithmetic rounded as asked for, `tl.ieee_add_rz` on float32, `tl.ieee_add_rz_f64` on float64, and how many
 # operands it has.
 IEEE = {

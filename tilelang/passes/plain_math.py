@@ -90,6 +90,8 @@ def _plain(float64: bool, node: ir.Call) -> Any:
         return _leading_zeros(*node.args)
     if not name.startswith("tl."):
         return node
+    if name == math_ops.LDG:
+        return node.args[0]
     if name in _FAST:
         return _FAST[name](*node.args)
     found = math_ops.read_ieee(name)

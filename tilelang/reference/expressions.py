@@ -15,6 +15,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir.evaluate import is_choice
+from tilelang.ir.math_ops import read_ieee
 from tilelang.reference.errors import NoMeaning, ReferenceFailure
 from tilelang.reference.memory import is_float, numpy_dtype, rounded
 
@@ -114,6 +115,25 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "shift_right": np.right_shift,
     "popcount": _popcount,
     "likely": lambda x: x,
+    # Approximations as what they approximate, and before any rounding.
+    "fast_exp": np.exp,
+    "fast_exp10": lambda x: np.power(10.0, x),
+    "fast_log": np.log,
+    "fast_log2": np.log2,
+    "fast_log10": np.log10,
+    "fast_sin": np.sin,
+    "fast_cos": np.cos,
+    "fast_tan": np.tan,
+    "fast_rcp": np.reciprocal,
+    "ieee_add": np.add,
+    "ieee_sub": np.subtract,
+    "ieee_mul": np.multiply,
+    "ieee_fdiv": np.divide,
+    "ieee_fmaf": lambda a, b, c: a * b + c,
+    "ieee_frcp": np.reciprocal,
+    "ieee_fsqrt": np.sqrt,
+    "ieee_frsqrt": lambda x: 1 / np.sqrt(x),
+    "ldg": lambda x: x,
     "max": np.fmax,
     "min": np.fmin,
 }
@@ -218,9 +238,10 @@ class Expressions:
             condition, yes, no = expr.args
             return self._choice(condition, yes, no, active)
         name = str(expr.op.name) if isinstance(expr.op, ir.Op) else str(expr.op)
-        if name.startswith("tl."):
+        directed = read_ieee(name)
+        short = name.rpartition(".")[2] if directed is None else directed[0]
+        if name.startswith("tl.") and short not in _FUNCTIONS:
             return self._call(expr, active)
-        short = name.rpartition(".")[2]
         if short == "reinterpret":
             return self._reinterpret(expr, active)
         function = _FUNCTIONS.get(short)

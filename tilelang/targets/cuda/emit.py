@@ -39,7 +39,10 @@ FUNCTIONS = {
     "fabs": {**floats("fabsf({0})"), **_halves("__habs({0})")},
     "abs": {"int": "abs({0})"},
     "fma": floats("fmaf({0}, {1}, {2})"),
-    "sigmoid": {"float32": "(1.0f / (1.0f + expf(-({0}))))"},
+    "sigmoid": {
+        "float32": "(1.0f / (1.0f + expf(-({0}))))",
+        "float64": "(1.0 / (1.0 + exp(-({0}))))",
+    },
     "isnan": {"float32": "isnan({0})", "float64": "isnan({0})"},
     "popcount": {"int": "__popc({0})", "int64": "__popcll({0})", "uint64": "__popcll({0})"},
     "clz": {"int": "__clz({0})", "int64": "__clzll({0})", "uint64": "__clzll({0})"},

@@ -134,6 +134,7 @@ _ROUNDED = {
 
 def _machine_math() -> dict[str, Intrinsic]:
     found = {name: Intrinsic(inline=f"{function}({{0}})") for name, function in _FAST.items()}
+    found["ldg"] = Intrinsic(inline="__ldg(&{0})")
     found["fast_rcp"] = Intrinsic(inline="__fdividef(1.0f, {0})")
     for name, (single, double) in _ROUNDED.items():
         for mode in ROUNDINGS:

@@ -17,6 +17,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.arch.float_formats import FORMATS
+from tilelang.ir.math_ops import LDG
 from tilelang.targets.emit import literals, narrow_floats
 from tilelang.targets.emit.bounds import Bounds
 from tilelang.targets.emit.dialect import COMMON_HELPERS, Dialect
@@ -440,6 +441,8 @@ class Expressions:
 
     def _intrinsic(self, e: Any, name: str) -> Text:
         name = name.removeprefix(f"{self.dialect.name}.")
+        if f"tl.{name}" == LDG and type(e.args[0]) is not ir.TensorLoad:
+            return self.text(e.args[0])  # guarded: a choice has no address
         found = self.helper(name)
         self._note_pointers(found, e.args)
         args = [self.show(a) for a in e.args]

@@ -44,7 +44,10 @@ FUNCTIONS = {
     "max": {**floats("__builtin_fmaxf({0}, {1})"), "int": "@maximum"},
     "min": {**floats("__builtin_fminf({0}, {1})"), "int": "@minimum"},
     "rsqrt": {"float32": "(1.0f / __builtin_sqrtf({0}))"},
-    "sigmoid": {"float32": "(1.0f / (1.0f + __builtin_expf(-({0}))))"},
+    "sigmoid": {
+        "float32": "(1.0f / (1.0f + __builtin_expf(-({0}))))",
+        "float64": "(1.0 / (1.0 + __builtin_exp(-({0}))))",
+    },
     "tan": {"float32": "(__builtin_sinf({0}) / __builtin_cosf({0}))"},
     "pow": {"float32": "@power"},
     **{
