@@ -134,6 +134,7 @@ def call_function(
     if isinstance(bound, Unknown):
         return bound
     scope = new_scope(function)
+    scope.around = tuple(run.regions)
     _bind_parameters(run, function, bound, scope)
     rests = [rest for rest in (function.node.args.vararg, function.node.args.kwarg) if rest is not None]
     if not all_passed:

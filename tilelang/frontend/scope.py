@@ -43,6 +43,8 @@ class Scope:
         self.outer: dict[str, Scope] = dict(outer or {})
         # Parameters of a macro that stand for an element of the caller's: assigning to them stores there.
         self.references: set[str] = set()
+        # The loops and branches in which the call stands: each of their iterations makes these names anew.
+        self.around: tuple[TracedRegion, ...] = ()
 
     def find(self, name: str) -> tuple[Scope | None, Any]:
         """The scope that holds `name` and its value, (None, NO_VALUE) if no scope does."""
