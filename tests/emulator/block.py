@@ -13,7 +13,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tests.emulator import atomics, bulk, collectives, instructions, wgmma
-from tests.emulator.expressions import Expressions
+from tests.emulator.expressions import Expressions, dtype_of
 from tests.emulator.mbarrier import Mbarrier
 from tests.emulator.memory import EmulationError, SharedMemory, numpy_dtype, poison
 from tests.emulator.order import GROUP
@@ -127,7 +127,7 @@ class _Block:
             elif str(p.name) in self.maps:
                 self.e.values[p.__chandle__()] = self.maps[str(p.name)]
             else:
-                self.e.values[p.__chandle__()] = np.int32(sizes[str(p.name)])
+                self.e.values[p.__chandle__()] = numpy_dtype(dtype_of(p)).type(sizes[str(p.name)])
 
         self.by_name = tensors
         self.actors = self._actors()

@@ -139,6 +139,16 @@ def ranges_around(subject: Subject, context: Context) -> dict[ir.Var, tuple[Valu
     return found
 
 
+def variables_behind(subject: Subject, context: Context, values: Iterable[Value]) -> set[ir.Var]:
+    """The variables that decide about `values` where a statement stands, and about whether it runs: also
+    those behind the bounds of loops, behind names and behind the conditions around it.
+    """
+    all_values = (*values, *(guard.condition for guard in context.guards))
+    found = {v for value in all_values if not isinstance(value, Unknown) for v in free_vars(value)}
+    _close(found, ranges_around(subject, context), subject.definitions)
+    return found
+
+
 def _of_loop(loop: Loop) -> dict[ir.Var, tuple[Value, Value]]:
     return {v: (m, e) for v, m, e in zip(loop.vars, loop.mins, loop.extents, strict=False)}
 

@@ -9,6 +9,7 @@ import numpy as np
 from tilelang.analysis.bounds import first_value
 from tilelang.analysis.contents import History, Touch, histories
 from tilelang.analysis.coverage import ranges_text, reached, span_of
+from tilelang.analysis.iterations import variables_behind
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import (
@@ -74,14 +75,25 @@ def _partly(subject: Subject, history: History) -> Iterator[Problem]:
             continue
         if filled is not None and filled < read.order:
             continue
-        before = [w for w in writes if w is not read and w.may_precede(read)]
+        others = [w for w in writes if w is not read]
         for dim, size in enumerate(shape):
             if size is None or not _matters(subject, read, dim, len(shape)):
                 continue
+            before = [w for w in others if w.may_precede(read) or _steps_before(subject, w, read, dim)]
             missing = _missing(subject, read, before, dim, size)
             if missing is not None:
                 yield soften(_part_problem(subject, history, read, before, dim, missing), read.context)
                 return
+
+
+def _steps_before(subject: Subject, write: Touch, read: Touch, dim: int) -> bool:
+    """Whether the read moves on with a loop around both, so that what it meets may have been written by an
+    iteration before: of two halves that change places, the first iteration reads only one.
+    """
+    assert read.starts is not None
+    behind = variables_behind(subject, read.context, (read.starts[dim], read.extents[dim]))
+    common = [a for a in write.context.loops if a in read.context.loops and a.kind != "Parallel"]
+    return any(v in behind for loop in common for v in loop.vars)
 
 
 def _fills(write: Touch, shape: list[int | None]) -> bool:
@@ -144,7 +156,7 @@ def _fits(subject: Subject, read: Touch, tensor: Buffer) -> bool:
 def _part_problem(
     subject: Subject, history: History, read: Touch, before: list[Touch], dim: int, missing: np.ndarray
 ) -> Problem:
-    last = before[-1]
+    last = max((w for w in before if w.order < read.order), key=lambda w: w.order, default=before[-1])
     return READ_PARTLY_WRITTEN.at(
         place_of(subject, history.buffer, read),
         related=(Related(last.span, "the last write before it"), *declared(history.buffer)),
