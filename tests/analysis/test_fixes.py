@@ -262,6 +262,19 @@ def test_each_of_several_fixes_cures_its_problem(rule: str, body: str, titles: l
         assert rule not in {p.rule for p in _problems(fixed(text, fix))}
 
 
+def test_thread_code_is_offered_no_other_number_of_threads():
+    text = """
+@tilelang.jit
+def k(A):
+    A: T.Tensor((64,), T.float32)
+    with T.Kernel(1, threads=16):
+        for i in T.serial(4):
+            A[i * 16 + T.get_thread_binding()] = 0
+"""
+    (counted,) = _problems(source(text))
+    assert (counted.rule, counted.fixes) == ("thread-count", ())
+
+
 def test_a_form_feed_ends_no_line():
     text = source(STORED_BY_ROWS).replace("@tilelang.jit", "\f\n# \x1c \u2028\n@tilelang.jit")
     (problem,) = _problems(text)

@@ -12,11 +12,12 @@ from typing import Any
 
 from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.subject import PRIVATE_SCOPES, Subject, soften
+from tilelang.analysis.thread_names import names_threads
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import PRIVATE_REDUCTION
 from tilelang.ir.prove import free_vars, operands_of
 from tilelang.ir.tile_program import Alloc, Bind, Do, Evaluate, For, If, Node, Store, walk
-from tilelang.ir.values import Buffer, Unknown, as_int
+from tilelang.ir.values import Buffer, as_int
 from tilelang.ops.operands import declared
 
 from tvm import ir  # isort: skip
@@ -27,7 +28,7 @@ def check(subject: Subject) -> Iterator[Problem]:
     launch, program = subject.launch, subject.program
     if launch is None or not program.complete or subject.target.kind == "cpu" or (subject.threads or 1) <= 1:
         return
-    if _names_threads(subject):
+    if names_threads(launch):
         return
     for loop in _parallel_loops(launch.body):
         inside = list(walk([loop]))
@@ -47,24 +48,6 @@ def check(subject: Subject) -> Iterator[Problem]:
                     line=use.span.line,
                 )
                 yield soften(problem, node.context)
-
-
-def _names_threads(subject: Subject) -> bool:
-    assert subject.launch is not None
-    threads = set(subject.launch.thread_vars)
-    for node in walk(subject.launch.body):
-        match node:
-            case Store():
-                parts = (node.value, *node.indices)
-            case Bind() | Evaluate():
-                parts = (node.value,)
-            case If():
-                parts = (node.condition,)
-            case _:
-                continue
-        if any(threads & free_vars(p) for p in parts if not isinstance(p, Unknown)):
-            return True
-    return False
 
 
 def _parallel_loops(nodes: list[Node]) -> Iterator[For]:

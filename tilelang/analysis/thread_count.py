@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from tilelang.analysis.subject import Subject
+from tilelang.analysis.thread_names import names_threads
 from tilelang.arch.tables import features, limits
 from tilelang.diagnostics.problem import Fix, Problem
 from tilelang.diagnostics.rules.resource import (
@@ -51,7 +52,8 @@ def _threads(subject: Subject, launch: Launch, threads: tuple[int, ...]) -> Iter
     if 1 < count < target.warp_size and not any(r.op == "gemm" for r in subject.records):
         yield THREAD_IDLE.at(
             _place(subject, launch),
-            fixes=_use(subject, launch, target.warp_size),
+            # Thread code counts its threads: with more of them it would do something else.
+            fixes=() if names_threads(launch) else _use(subject, launch, target.warp_size),
             threads=count,
             warp=target.warp_size,
             idle=target.warp_size - count,
