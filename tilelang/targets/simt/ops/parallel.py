@@ -44,6 +44,7 @@ from tilelang.passes.walk import (
 )
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
 from tilelang.targets.simt.ops.copy import parallel
+from tilelang.targets.simt.ops.held_reads import Key, held_reads, key_of
 from tilelang.targets.simt.ops.registers import Radix, fit_digits
 
 _UNROLLED = 32  # groups of a loop over memory that are unrolled completely
@@ -116,6 +117,8 @@ class ParallelLowering:
         self.widths = block.widths
         self.inner = loop.vars[-1]
         self.access = {a.element.__chandle__(): a for a in loop.accesses}
+        self._reads = held_reads(loop.body) if self.layout.replicas > 1 else {}
+        self._held: dict[Key, ir.Var] = {}  # registers with what was read first
         self.lanes = self._choose_lanes()
         self.group = X.Var("r", "int32")
         self.count = self.layout.registers // self.lanes
@@ -133,6 +136,8 @@ class ParallelLowering:
         self._tables: dict[tuple[int, str], tuple[np.ndarray, np.ndarray, list[Radix]]] = {}
 
     def run(self) -> Any:
+        if self._reads:
+            return self._read_first()
         if self.lanes == 1:
             body = self._scalar(self.loop.body, None)
         elif _binds(self.loop.body):
@@ -140,6 +145,25 @@ class ParallelLowering:
         else:
             body = self._vector(self.loop.body)
         return self.unroll(body)
+
+    def _read_first(self) -> Any:
+        """All threads read what the loop overwrites, then they run it: one of those that share an iteration
+        stores.
+        """
+        arrays: dict[Key, ir.Var] = {}
+        steps = []
+        for key, read in self._reads.items():
+            buffer = read.load.source
+            array = local(f"{buffer.name}_held", str(buffer.dtype), self.layout.registers)
+            store = X.BufferStore(array, self.expression(read.load, None), [self.position], self.loop.span)
+            if read.condition is not None:
+                store = X.IfThenElse(self.expression(read.condition, None), store, None, self.loop.span)
+            steps.append(store)
+            arrays[key] = array
+        first = self.unroll(seq(steps))
+        self._held = arrays
+        rest = self.unroll(self._scalar(self.loop.body, None))
+        return seq([*(X.AllocBuffer(a, span=self.loop.span) for a in arrays.values()), first, rest])
 
     def unroll(self, body: Any) -> Any:
         """`body`, what one group does, for all groups of the thread that are iterations of the loop."""
@@ -174,6 +198,8 @@ class ParallelLowering:
     # How many iterations at once
 
     def _choose_lanes(self) -> int:
+        if self._reads:
+            return 1
         neighbours = contiguous_registers(self.layout)
         lanes = 1
         while neighbours % (lanes * 2) == 0:
@@ -213,8 +239,11 @@ class ParallelLowering:
     def _scalar(self, stmt: Any, lane: Any) -> Any:
         """`stmt` for the iteration `lane` after the group's first."""
         if isinstance(stmt, X.BufferStore):
+            held, kept = self._held, stmt.buffer.scope() == FRAGMENT
+            self._held = held if kept else {}  # the thread that stores reads for itself
             value = self.expression(stmt.value, lane)
-            if stmt.buffer.scope() == FRAGMENT:
+            self._held = held
+            if kept:
                 register = self._register(stmt.buffer, tuple(stmt.indices), lane)
                 return X.BufferStore(self.block.registers(stmt.buffer), value, [register], stmt.span)
             indices = [self.expression(i, lane) for i in stmt.indices]
@@ -267,6 +296,9 @@ class ParallelLowering:
             register = self._register(expr.source, tuple(expr.indices), lane)
             return X.BufferLoad(self.block.registers(expr.source), [register], expr.span)
         if isinstance(expr, ir.TensorLoad):
+            held = self._held.get(key_of(expr)) if self._held else None
+            if held is not None:
+                return X.BufferLoad(held, [self.position], expr.span)
             indices = [self.block.simplify(self.expression(i, lane)) for i in expr.indices]
             return X.BufferLoad(expr.source, indices, expr.span)
         if is_choice(expr):
