@@ -13,7 +13,7 @@ import pytest_lsp
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 
-from tests.lsp.sessions import File, accept_registrations
+from tests.lsp.sessions import File, accept_registrations, until
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = (ROOT / "examples" / "quickstart.py").read_text(encoding="utf-8")
@@ -129,8 +129,13 @@ async def equals_from_scratch(client: LanguageClient, file: File, name: str) -> 
     """What the server says of an edited file is what it says of the same text opened anew."""
     fresh = await File(client, f"file:///nowhere/{name}.py", file.text).analysed()
     assert seen(await file.diagnostics()) == seen(await fresh.diagnostics())
-    assert await file.hover("def matmul_relu", 4) == await fresh.hover("def matmul_relu", 4)
+    # What lowering adds comes a moment after the diagnostics, and not to both at once.
+    await until(lambda: same_hover(file, fresh))
     fresh.close()
+
+
+async def same_hover(file: File, fresh: File) -> bool:
+    return await file.hover("def matmul_relu", 4) == await fresh.hover("def matmul_relu", 4)
 
 
 async def test_memory_stays_over_ten_thousand_edits(client: LanguageClient, capsys: pytest.CaptureFixture):

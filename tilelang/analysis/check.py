@@ -292,12 +292,16 @@ def _silence(
     Neither are those of a kernel of which parts are not known (`sure` False): the problem may show later.
     """
     first, last = kernel.span.line, kernel.span.end_line
-    inside = [p for p in problems if p.span.path == module.path and first <= p.span.line <= last]
-    outside = [p for p in problems if p not in inside]
+    inside: list[Problem] = []
+    outside: list[Problem] = []
+    for problem in problems:
+        here = problem.span.path == module.path and first <= problem.span.line <= last
+        (inside if here else outside).append(problem)
     everywhere = [(1, len(module.source.lines))]
     unsure = () if sure else everywhere
     kept = apply_ignores(module.path, module.text, inside, lines=(first, last), unsure=unsure)
-    kept += apply_ignores(module.path, module.text, outside, unsure=everywhere)
+    if outside:
+        kept += apply_ignores(module.path, module.text, outside, unsure=everywhere)
     return sorted(kept, key=lambda p: (p.span, p.severity.rank, p.rule))
 
 

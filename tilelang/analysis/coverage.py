@@ -69,14 +69,25 @@ def span_of(
         return Pieces([(first, count)] if points.active.any() else [], points.sure, True)
     try:
         at = points.values(start)[points.active]
-        pairs = (
-            {(int(a), count) for a in np.unique(at)}
-            if count is not None
-            else set(zip(at.tolist(), points.values(extent)[points.active].tolist(), strict=True))
-        )
+        if count is None:
+            counts = points.values(extent)[points.active]
+            pairs = set(zip(at.tolist(), counts.tolist(), strict=True))
+            return Pieces(sorted(pairs), points.sure, points.whole)
     except NotEvaluable:
         return None
-    return Pieces(sorted(pairs), points.sure, points.whole)
+    return Pieces(_joined(at, count), points.sure, points.whole)
+
+
+def _joined(firsts: np.ndarray, count: int) -> list[tuple[int, int]]:
+    """Intervals of `count` at each of `firsts`, those that meet as one: a tile that is written element by
+    element is one interval, not thousands.
+    """
+    if not firsts.size or count <= 0:
+        return []
+    ordered = np.sort(firsts, axis=None)
+    gaps = np.flatnonzero(np.diff(ordered) > count)
+    begins, ends = ordered[[0, *(gaps + 1)]], ordered[[*gaps, -1]] + count
+    return [(int(a), int(b - a)) for a, b in zip(begins, ends, strict=True)]
 
 
 def symbols_behind(subject: Subject, context: Context, values: Iterable[Value]) -> set[ir.Var]:

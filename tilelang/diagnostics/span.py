@@ -39,13 +39,9 @@ def cell_of(path: str) -> tuple[str, int | None]:
     return path, None
 
 
-def text_lines(text: str) -> list[str]:
+@lru_cache(maxsize=4)  # rules ask for the lines of one file at every kernel of it
+def text_lines(text: str) -> tuple[str, ...]:
     r"""The lines of a Python source as `ast` counts them: \n, \r\n and \r end one, but not \f or \x1c, as for
     `str.splitlines`.
     """
-    return list(_split(text))
-
-
-@lru_cache(maxsize=4)  # rules ask for the lines of one file at every kernel of it
-def _split(text: str) -> tuple[str, ...]:
     return tuple(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))

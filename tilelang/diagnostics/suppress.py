@@ -7,6 +7,7 @@ without rules silences everything there.
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import io
 import re
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.registry import RULES
 from tilelang.diagnostics.rules.files import UNKNOWN_IGNORED_RULE, UNUSED_BARE_IGNORE, UNUSED_IGNORE
-from tilelang.diagnostics.span import Span
+from tilelang.diagnostics.span import Span, text_lines
 
 _COMMENT = re.compile(r"#\s*tilelang:\s*ignore(?:\[([^\]\n]*)\])?")
 _NO_CODE = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT)
@@ -47,16 +48,18 @@ def find_ignores(path: str, text: str, lines: tuple[int, int] | None = None) -> 
     offset = 0
     if lines is not None:
         offset = lines[0] - 1
-        text = "\n".join(text.split("\n")[offset : lines[1]])
+        text = "\n".join(text_lines(text)[offset : lines[1]])
     if _COMMENT.search(text) is None:
         return []
-    comments, code_lines = _tokens(text)
+    comments, with_code = _tokens(text)
+    code_lines = sorted(with_code)
     found = []
     for line, column, comment in comments:
         match = _COMMENT.search(comment)
         if match is None:
             continue
-        target = line if line in code_lines else min((n for n in code_lines if n > line), default=line)
+        at = bisect.bisect_left(code_lines, line)  # its own line, or the next one with code
+        target = code_lines[at] if at < len(code_lines) else line
         here = line + offset
         span = Span(path, here, column + match.start(), here, column + match.end())
         found.append(Ignore(target + offset, tuple(_rules(match, path, here, column)), span))
@@ -93,7 +96,16 @@ def not_silenced(path: str, text: str, problems: Sequence[Problem]) -> list[Prob
 
 
 def _uncovered(problems: Iterable[Problem], ignores: Sequence[Ignore]) -> list[Problem]:
-    return [p for p in problems if not any(i.covers(p) for i in ignores)]
+    if not ignores:
+        return list(problems)
+    at_line: dict[int, list[Ignore]] = {}
+    for ignore in ignores:
+        at_line.setdefault(ignore.line, []).append(ignore)
+    return [
+        p
+        for p in problems
+        if not any(i.covers(p) for line in (p.span.line, p.span.end_line) for i in at_line.get(line, ()))
+    ]
 
 
 def _tokens(text: str) -> tuple[list[tuple[int, int, str]], set[int]]:

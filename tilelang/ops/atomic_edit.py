@@ -32,7 +32,7 @@ def atomic_edit(statement: Span, source: str, language: str) -> tuple[str, Edit]
 
 def _statement(start: Span, source: str) -> tuple[ast.stmt, Span] | None:
     """The one statement from where a span begins to the end of a line, over as many lines as it takes."""
-    lines = text_lines(source)[start.line - 1 : start.line - 1 + _MOST_LINES]
+    lines = list(text_lines(source)[start.line - 1 : start.line - 1 + _MOST_LINES])
     if not lines:
         return None
     lines[0] = lines[0][start.column - 1 :]

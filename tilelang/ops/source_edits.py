@@ -240,7 +240,7 @@ def span_text(span: Span, source: str) -> str:
     lines = text_lines(source)
     if not 0 < span.line <= span.end_line <= len(lines):
         return ""
-    inside = lines[span.line - 1 : span.end_line]
+    inside = list(lines[span.line - 1 : span.end_line])
     inside[-1] = inside[-1][: span.end_column - 1]
     inside[0] = inside[0][span.column - 1 :]
     return "\n".join(inside)
