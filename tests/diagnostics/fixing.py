@@ -95,7 +95,7 @@ def said(p: Problem) -> str:
 
 def faults_of_fix_all(text: str, target: str = "cuda:sm_90") -> list[str]:
     """What is wrong with making all sure fixes, round by round, as `tilelang check --fix` does."""
-    first = text
+    first, fixes = text, []
     for _ in range(_ROUNDS):
         fixes = sure_fixes(problems(text, target), PATH)
         if not fixes:
