@@ -277,11 +277,16 @@ def _only_with(problem: Problem, under: Sequence[Specialisation], which: int) ->
     """A problem that not all specialisations have, with the values under which it appears."""
     others = [dict(s.text()) for k, s in enumerate(under) if k != which]
     telling = [(n, v) for n, v in under[which].text() if any(o.get(n) != v for o in others)]
+    where = "with "
+    if not telling:  # the sizes that the others have are not given
+        own = {n for n, _ in under[which].text()}
+        telling = [(n, v) for n, v in next(iter(others), {}).items() if n not in own]
+        where = "without "
     values = ", ".join(f"{name}={value}" for name, value in telling)
     severity = Severity.WARNING if problem.severity is Severity.ERROR else problem.severity
     if RULES[problem.rule].family == "performance":  # a tuner tries what is slow too
         severity = Severity.HINT
-    return replace(problem, severity=severity, message=f"with {values}: {problem.message}")
+    return replace(problem, severity=severity, message=f"{where}{values}: {problem.message}")
 
 
 def _silence(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from tilelang.arch.backends import KNOWN_BACKENDS
 from tilelang.arch.cuda import DISABLE_WGMMA
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
@@ -48,7 +49,9 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 
 
 def check_decorators(run: Run, node: ast.FunctionDef) -> None:
-    """Problems with the options in a kernel's decorators, whose values are not looked at."""
+    """Problems with the options in a kernel's decorators; of values only those that are written out are
+    judged.
+    """
     for item in node.decorator_list:
         if not isinstance(item, ast.Call):
             continue
@@ -61,6 +64,25 @@ def check_decorators(run: Run, node: ast.FunctionDef) -> None:
             elif keyword.arg == "pass_configs":
                 note_pass_configs(run, keyword.value)
                 _note_wgmma(run, keyword.value)
+            elif keyword.arg == "execution_backend":
+                _check_backend(run, keyword.value)
+
+
+def _check_backend(run: Run, node: ast.expr) -> None:
+    """A backend that no target has, where it is written out: compiling the kernel refuses it."""
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        return
+    if node.value in KNOWN_BACKENDS:
+        return
+    near = nearest(node.value, KNOWN_BACKENDS)
+    at = run.span(node)
+    run.report(
+        BAD_ARGUMENTS,
+        at,
+        fixes=replacement(None if near is None else f'"{near}"', at),
+        callee="tilelang.jit",
+        what=f'no execution_backend "{node.value}"; write one of {", ".join(KNOWN_BACKENDS)}',
+    )
 
 
 def _note_wgmma(run: Run, node: ast.expr) -> None:

@@ -191,7 +191,7 @@ def _signature_annotations(run: Run, function: Function, *, only_tensors: bool) 
             continue
         made = native_annotation(native.get(parameter.arg))
         if isinstance(made, Tensor | StridedTensor):
-            annotation = native_tensor(run, made, run.span(parameter.annotation))
+            annotation = native_tensor(run, made, parameter.annotation)
         elif (
             is_scalar_type(made)
             and type(made) is not str  # the text of an annotation that nothing has evaluated

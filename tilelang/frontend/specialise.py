@@ -40,7 +40,8 @@ from tilelang.language.names import declared_name
 
 Origin = Literal["choice", "comment", "call", "autotune", "default"]
 _DIRECTIVE = re.compile(r"#\s*tilelang:\s*specialize\s*(\(.*\))")
-_MAX_KNOWN = 8  # specialisations of one kernel that are worth checking
+_MAX_KNOWN = 8  # specialisations of one kernel that are worth checking, ...
+_MAX_CALLS = 16  # ... and more where that many calls ask for them
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,13 @@ def known_specialisations(module: StaticModule, kernel: KernelSource) -> list[Sp
     if comment is not None:
         return [replace(comment, names=_unsettled(module, kernel))]
     found = _from_calls(module, kernel)
+    limit = max(_MAX_KNOWN, min(_MAX_CALLS, len(found)))
     tuned = _from_autotune(module, options)
     if tuned and found:
         merged = [
             replace(c, values=tuple({**dict(t.values), **dict(c.values)}.items()))
-            for c in found
             for t in tuned
+            for c in found
         ]
         found = merged
     elif tuned:
@@ -105,7 +107,7 @@ def known_specialisations(module: StaticModule, kernel: KernelSource) -> list[Sp
     for item in _with_all_names(module, found):
         unique.setdefault(tuple(sorted(item.text())), item)
     named = frozenset(name for item in found for name in item.named)
-    kept = [replace(item, named=named) for item in unique.values()][:_MAX_KNOWN]
+    kept = [replace(item, named=named) for item in unique.values()][:limit]
     return kept or [Specialisation((), "default", names=_unsettled(module, kernel))]
 
 

@@ -97,10 +97,27 @@ def strided_tensor(run: Run, call: Bound) -> Any:
     )
 
 
-def native_tensor(run: Run, made: Any, span: Span) -> Any:
-    """An annotation that running Python has evaluated to `T.Tensor(...)` or `T.StridedTensor(...)`."""
+def native_tensor(run: Run, made: Any, node: ast.expr) -> Any:
+    """An annotation that running Python has evaluated to `T.Tensor(...)` or `T.StridedTensor(...)`.
+
+    node: what is written; problems stand at its shape and its dtype where it is that call.
+    """
     strides = made.strides if isinstance(made, StridedTensor) else None
-    return _tensor_type(run, made.shape, strides, made.dtype, span, span, span)
+    span = run.span(node)
+    shape = _given(node, 0, "shape")
+    dtype = _given(node, 1 if strides is None else 2, "dtype")
+    return _tensor_type(
+        run, made.shape, strides, made.dtype, span, run.span(shape or node), run.span(dtype or node)
+    )
+
+
+def _given(node: ast.expr, position: int, name: str) -> ast.expr | None:
+    """What a call gives for a parameter; None where it stands in no argument of its own."""
+    if not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
+        return None
+    if position < len(node.args):
+        return node.args[position]
+    return next((k.value for k in node.keywords if k.arg == name), None)
 
 
 def _tensor_type(

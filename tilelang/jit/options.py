@@ -8,25 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tilelang.arch.backends import BACKENDS, KNOWN_BACKENDS
 from tilelang.arch.target import Target, parse_target
 from tilelang.jit.pass_configs import key_name, mention
-
-# The backends that the language has for each target, its own choice first; all mean the one runtime there is.
-BACKENDS = {
-    "cuda": ("tvm_ffi", "nvrtc", "cython"),
-    "hip": ("tvm_ffi", "cython"),
-    "metal": ("torch", "tvm_ffi"),
-    "cpu": ("tvm_ffi", "cython"),
-}
 
 
 def check_backend(name: str | None, target: Target | None) -> None:
     """Raise ValueError for a backend that no target has, or that `target` (None: not chosen yet) lacks."""
     if name in (None, "auto"):
         return
-    every = sorted({backend for names in BACKENDS.values() for backend in names})
-    if name not in every:
-        raise ValueError(f"unknown execution_backend {name!r}: write one of auto, {', '.join(every)}")
+    if name not in KNOWN_BACKENDS:
+        raise ValueError(f"unknown execution_backend {name!r}: write one of {', '.join(KNOWN_BACKENDS)}")
     if target is not None and name not in BACKENDS[target.kind]:
         have = ", ".join(("auto", *BACKENDS[target.kind]))
         raise ValueError(f"execution_backend {name!r} is none of {target.kind}: write one of {have}")
