@@ -85,6 +85,37 @@ def test_launches_that_only_a_host_could_count_are_refused():
                     B[0] = 1.0
 
 
+def test_what_a_launch_writes_decides_about_no_launch():
+    @T.prim_func
+    def toggled(F: T.Tensor((1,), "int32"), B: T.Tensor((SIZE,), "float32")):
+        if F[0] > 0:
+            with T.Kernel(1, threads=32):
+                F[0] = 0
+        else:  # each launch asks for itself: this one would run too
+            with T.Kernel(1, threads=32):
+                B[0] = 1.0
+
+    with pytest.raises(ValueError, match=r"F is read outside of T\.Kernel and written in a launch"):
+        tilelang.compile(toggled, target="cpu")
+
+
+def test_a_tensor_that_no_launch_writes_may_decide():
+    @T.prim_func
+    def chosen(F: T.Tensor((1,), "int32"), B: T.Tensor((SIZE,), "float32")):
+        if F[0] > 0:
+            with T.Kernel(1, threads=32):
+                B[0] = 1.0
+        else:
+            with T.Kernel(1, threads=32):
+                B[0] = 2.0
+
+    kernel = tilelang.compile(chosen, target="cpu")
+    for flag, expected in ((1, 1.0), (0, 2.0)):
+        b = torch.zeros(SIZE)
+        kernel(torch.tensor([flag], dtype=torch.int32), b)
+        assert b[0] == expected
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bool", "int64"])
 def test_the_dtype_of_a_number_may_be_a_name_of_the_factory(dtype):
     kind = getattr(T, dtype)  # stands in annotations alone: Python keeps it in no closure

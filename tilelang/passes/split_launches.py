@@ -10,18 +10,21 @@ Not: anything for functions that are one launch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tvm import tirx as X
 
 from tilelang.ir.tile_ops import seq
-from tilelang.passes.walk import constant, index, remake, substitute, uses, walk
+from tilelang.passes.accesses import accesses, all_accesses, storages
+from tilelang.passes.walk import children, constant, index, remake, substitute, uses, walk
 
 
 def split_launches(func: X.PrimFunc) -> list[X.PrimFunc]:
     """Apply the pass.
 
-    Raises ValueError for a loop around launches whose iterations are not known when it is compiled.
+    Raises ValueError for a loop around launches whose iterations are not known when it is compiled, and for
+    memory that is read outside of launches and written in one.
     """
     parts = _flat(func.body)
     launches = [p for p in parts if _is_launch(p)]
@@ -29,6 +32,7 @@ def split_launches(func: X.PrimFunc) -> list[X.PrimFunc]:
         if len(launches) < 2 or len(launches) < len(parts):
             return [func]
     else:
+        _refuse_changed(func.body)
         launches = _launches(func.body)
     name = str(func.attrs["global_symbol"])
     made = []
@@ -53,6 +57,29 @@ def _is_launch(stmt: Any) -> bool:
 
 def _has_launch(stmt: Any) -> bool:
     return any(_is_launch(s) for s in walk(stmt))
+
+
+def _refuse_changed(body: Any) -> None:
+    """What stands around launches is computed by each of their threads: it must be the same for all."""
+    views = storages(body)
+    handles = {a.buffer.__chandle__() for a in all_accesses(body) if a.mode == "write"}
+    written = {views.get(handle, handle) for handle in handles}
+    for access in (a for stmt in _around(body) for a in accesses(stmt) if a.mode == "read"):
+        handle = access.buffer.__chandle__()
+        if views.get(handle, handle) in written:
+            name = access.buffer.name
+            raise ValueError(
+                f"{name} is read outside of T.Kernel and written in a launch, so only a host could keep what "
+                f"it was: decide by a tensor that no launch writes, or read {name} inside of T.Kernel"
+            )
+
+
+def _around(stmt: Any) -> Iterator[Any]:
+    """The statements of the function that stand in no launch."""
+    if not _is_launch(stmt):
+        yield stmt
+        for child in children(stmt):
+            yield from _around(child)
 
 
 def _launches(stmt: Any) -> list[Any]:
