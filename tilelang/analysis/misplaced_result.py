@@ -15,6 +15,7 @@ from tilelang.analysis.subject import Subject, soften
 from tilelang.analysis.tile_axes import Origin, Written, tile_axes
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.bounds import MISPLACED_RESULT
+from tilelang.ir.values import as_int
 from tilelang.ops.operands import declared
 
 from tvm import ir  # isort: skip
@@ -54,5 +55,7 @@ def _elsewhere(subject: Subject, written: Written, source: Origin, blocks: froze
         return False
     if set(there.terms) & set(here.terms) or not blocks.issuperset([*there.terms, *here.terms]):
         return False
+    if all(as_int(subject.ranges.get(v, (0, None))[1]) == 1 for v in (*there.terms, *here.terms)):
+        return False  # one block along each: both begin at 0
     names = subject.shared(DimensionNames)
     return names.same(source.buffer, source.dim, written.to.buffer, written.to.dim) is True

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilelang.analysis.contents import histories
 from tilelang.analysis.subject import Subject
-from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import NOTHING_WRITTEN
-from tilelang.ir.tile_program import Alloc, Do, Evaluate, Launch, Node, Store, walk
+from tilelang.ir.tile_program import Alloc, Do, Evaluate, For, Launch, Node, Store, walk
 from tilelang.ops.registry import TILE_OPS
 
 
@@ -20,7 +21,17 @@ def check(subject: Subject) -> Iterator[Problem]:
         body = list(walk(launch.body))
         works = any(not isinstance(n, Alloc) for n in body)
         if works and not any(_may_write(subject, n) for n in body):
-            yield NOTHING_WRITTEN.at(launch.span)
+            yield NOTHING_WRITTEN.at(launch.span, related=tuple(_lost(subject)))
+
+
+def _lost(subject: Subject) -> Iterator[Related]:
+    """The last writes to tiles that nothing reads, and loops that do nothing: there results get lost."""
+    for history in subject.shared(histories):
+        if history.writes and not history.reads:
+            yield Related(history.writes[-1].span, f"{history.buffer.name} is written here, and read nowhere")
+    for node in walk(subject.program.body):
+        if isinstance(node, For) and not node.body:
+            yield Related(node.loop.span, "this loop does nothing")
 
 
 def _may_write(subject: Subject, node: Node) -> bool:

@@ -10,6 +10,7 @@ from tilelang.analysis.thread_names import names_threads
 from tilelang.arch.tables import features, limits
 from tilelang.diagnostics.problem import Fix, Problem
 from tilelang.diagnostics.rules.resource import (
+    GRID_EMPTY,
     GRID_SIZE,
     THREAD_AXIS,
     THREAD_COUNT,
@@ -31,6 +32,7 @@ def check(subject: Subject) -> Iterator[Problem]:
         if launch.threads is not None:
             yield from _threads(subject, launch, launch.threads)
         yield from _grid(subject, launch)
+        yield from _empty(subject, launch)
 
 
 def _threads(subject: Subject, launch: Launch, threads: tuple[int, ...]) -> Iterator[Problem]:
@@ -85,3 +87,14 @@ def _grid(subject: Subject, launch: Launch) -> Iterator[Problem]:
                 limit=most,
                 target=subject.target,
             )
+
+
+def _empty(subject: Subject, launch: Launch) -> Iterator[Problem]:
+    """A grid without blocks, unless there is nothing to do: a tensor without elements."""
+    sizes = [n for p in subject.program.params if p.buffer is not None for n in p.buffer.shape]
+    if any(as_int(n) == 0 for n in sizes):
+        return
+    for axis, extent in enumerate(launch.grid[:3]):
+        blocks = as_int(extent)
+        if blocks is not None and blocks < 1:
+            yield GRID_EMPTY.at(launch.span, axis="xyz"[axis], number=axis, blocks=blocks)

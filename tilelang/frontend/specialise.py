@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.python import UNKNOWN_LANGUAGE_NAME
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.decorator_options import check_decorators
 from tilelang.frontend.decorators import decorated
@@ -202,6 +204,8 @@ def _traced(
     if function is None:
         return _nothing(run, module, kernel)
     check_decorators(run, kernel.found.node)
+    if not kernel.found.outer:
+        run.problems += _wrong_defaults(module, kernel.found.node)
     names = {a.arg for a in all_arguments(function.node.args)}
     values = dict(under.values)
     if kernel.found.owner is not None:
@@ -222,6 +226,18 @@ def _traced(
     program = trace(run, request)
     program.target = options.get("target")
     return program
+
+
+def _wrong_defaults(module: StaticModule, node: ast.FunctionDef) -> list[Problem]:
+    """`dtype=T.flaot32`: names that the language does not have, which fail where the function is defined."""
+    if not any(isinstance(d, ast.Attribute) for d in (*node.args.defaults, *node.args.kw_defaults)):
+        return []
+    run = new_run(module.environment, module.source, module.scope, MODULE_LIMITS)
+    try:
+        evaluated_defaults(run, node.args)
+    except (StopInterpreting, RecursionError):
+        return []
+    return [p for p in run.problems if p.rule == UNKNOWN_LANGUAGE_NAME.name]
 
 
 def _read_early(function: Function, under: Specialisation) -> dict[str, HostTensor]:

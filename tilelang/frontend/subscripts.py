@@ -24,7 +24,9 @@ from tilelang.frontend.operators import binary, cast, fold
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
 from tilelang.frontend.tensors import is_tensor_constructor, subscripted_tensor, whole_division
+from tilelang.ir.prove import free_vars
 from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int, show
+from tilelang.ops.operands import declared
 
 
 def subscript(run: Run, node: ast.Subscript) -> Any:
@@ -231,6 +233,7 @@ def _integer(run: Run, value: Any, node: ast.expr, dim: Any) -> Any:
             return run.report(
                 FLOAT_INDEX,
                 span,
+                related=_declared_where(run, value),
                 fixes=whole_division(run, value, span),
                 what="an index",
                 text=f"`{ast.unparse(node)}`",
@@ -292,3 +295,9 @@ def _nested_region(run: Run, owner: Region, entries: list[ast.expr], node: ast.S
         start = binary(ast.Add, indices[k].start, inner.start)
         indices[k] = Index(start, inner.extent, inner.span)
     return Region(owner.buffer, tuple(indices), run.span(node))
+
+
+def _declared_where(run: Run, value: ir.Expr) -> tuple[Related, ...]:
+    """The tensors and tiles of floats that an index is made of."""
+    names = free_vars(value)
+    return declared(*(b for b in run.buffers if b.known and b.var in names and is_float(str(b.dtype))))

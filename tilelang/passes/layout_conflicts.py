@@ -9,10 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvm import tirx as X
+
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules import layout as rules
+from tilelang.diagnostics.span import Span
 from tilelang.ir.spans import from_tvm, place_of
 from tilelang.layout.fragment import Fragment
+from tilelang.passes.accesses import accesses
 from tilelang.passes.loop_layouts import (
     Site,
     Use,
@@ -22,6 +26,7 @@ from tilelang.passes.loop_layouts import (
     same_places,
     serves,
 )
+from tilelang.passes.walk import walk
 
 ANNOTATED = "T.annotate_layout"
 """How the cause of a layout that the author wrote is called."""
@@ -104,6 +109,9 @@ def told(conflict: Conflict) -> Problem:
         if u is not None and cause is not None and (at := from_tvm(cause.span)) is not None
         if at != span
     ]
+    statement = _statement(conflict.site.stmt, use)
+    if statement is not None and statement.line != span.line:
+        related.insert(0, Related(statement, f"{name} is used here"))
     if other is None or its is None:
         return rules.FRAGMENT_LAYOUT.at(span, related=tuple(related), buffer=name)
     one, two = (state.fragments.get(u.handle) for u in (use, other))
@@ -180,6 +188,16 @@ def _cause_text(cause: Cause | None) -> str:
         return cause.what
     subject, bracket, rest = cause.what.partition(" (")
     return f"{subject} at line {place_of(cause.span).line}{bracket}{rest}"
+
+
+def _statement(loop: Any, use: Use) -> Span | None:
+    """The first statement of a loop that touches a fragment."""
+    for stmt in walk(loop):
+        if isinstance(stmt, X.BufferStore) and any(
+            a.buffer.__chandle__() == use.handle for a in accesses(stmt)
+        ):
+            return from_tvm(stmt.span)
+    return None
 
 
 def _cause_note(name: str, cause: str) -> str:

@@ -17,8 +17,8 @@ FRAGMENT_CROSS_THREAD = Rule(
 )
 FRAGMENT_DIAGONAL = replace(
     FRAGMENT_CROSS_THREAD,
-    message="{access} indexes two dimensions of the fragment with {var}; on {target} no thread owns such a "
-    "diagonal: go through a shared tile (T.alloc_shared, T.copy)",
+    message="{access} indexes two dimensions of the fragment with {var}; a loop cannot be spread over the "
+    "threads of {target} along such a diagonal: go through a shared tile (T.alloc_shared, T.copy)",
 )
 FRAGMENT_TWO_FORMS = replace(
     FRAGMENT_CROSS_THREAD,

@@ -44,6 +44,15 @@ NOTHING_WRITTEN = Rule(
     "nothing that this kernel computes is written to a tensor: copy or store the result",
 )
 
+STALE_TILE = Rule(
+    "stale-tile",
+    "order",
+    Severity.WARNING,
+    "A loop that goes through a tensor again has to load its pieces again.",
+    "every step of the loop over {var} reads the piece of {buffer} that line {line} loaded in the last step "
+    "of its own loop: load the piece of each step with T.copy",
+)
+
 IDLE_LOOP = Rule(
     "idle-loop",
     "order",

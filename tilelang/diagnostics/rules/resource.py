@@ -85,3 +85,8 @@ GRID_SIZE = Rule(
     "the grid has {blocks} blocks along {axis} (extent {number}); {target} launches at most {limit} there: "
     "put the largest extent first, or loop inside the block",
 )
+GRID_EMPTY = replace(
+    GRID_SIZE,
+    level=Severity.WARNING,
+    message="the grid has {blocks} blocks along {axis} (extent {number}): no block runs",
+)
