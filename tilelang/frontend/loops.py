@@ -19,7 +19,7 @@ from tilelang.frontend.layout_calls import loop_layout_text
 from tilelang.frontend.model import ClassValue, Flow, Frame, Instance, TooLong
 from tilelang.frontend.operators import as_bool, binary, fold
 from tilelang.frontend.persistent import persistent_loop
-from tilelang.frontend.plain_functions import note_kernel_statement
+from tilelang.frontend.plain_functions import in_plain_function, note_kernel_statement
 from tilelang.frontend.regions import leave_loop, traced_region
 from tilelang.frontend.run import LoopEntry, Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
@@ -423,8 +423,12 @@ def truth(value: Any) -> Any:
 
 
 def _has_traced_exit(run: Run, node: ast.While) -> bool:
-    """`while True` inside a launch runs when the kernel does; before it, while tracing."""
-    return run.launch is not None
+    """`while True` inside a launch runs when the kernel does; before it, while tracing. So does, in a plain
+    function, a loop over numbers of Python's: `while n > 0`.
+    """
+    if run.launch is None:
+        return False
+    return isinstance(node.test, ast.Constant) or not in_plain_function(run)
 
 
 def _traced_while(run: Run, node: ast.While, condition: Any) -> Flow | None:

@@ -39,16 +39,23 @@ DROPPED = "drops the statement without a word"
 REFUSED = "fails"
 
 
+def in_plain_function(run: Run) -> bool:
+    """Whether what is read stands in a function without `@T.macro`, whose statements run as Python."""
+    return (
+        bool(run.calls)
+        and not run.calls[-1][0].is_macro
+        and isinstance(run.calls[-1][0].node, ast.FunctionDef)
+    )
+
+
 def note_kernel_statement(run: Run, span: Span, what: str, fate: str = REFUSED) -> None:
     """A statement of the kernel is met: a problem if the function around it is a plain one.
 
     `what`: "the loop"; `fate`: what becomes of it where plain functions run as Python.
     """
-    if not run.calls:
+    if not in_plain_function(run):
         return
     function, called_at = run.calls[-1]
-    if function.is_macro or not isinstance(function.node, ast.FunctionDef):
-        return
     if id(function.node) in run.unmarked:
         return
     run.unmarked.add(id(function.node))
