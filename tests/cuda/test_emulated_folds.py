@@ -265,3 +265,27 @@ def test_truth_values(rng: np.random.Generator, kind: str) -> None:
     run_text(TRUTH, {"A": a, "B": b}, kind=repr(kind))
     fold = {"max": np.logical_or, "min": np.logical_and, "bitxor": np.logical_xor}[kind]
     assert np.array_equal(b, fold.reduce(a, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("op", "meaning"), [("max", np.any), ("min", np.all), ("bitxor", np.bitwise_xor.reduce)]
+)
+def test_reducers_of_truth_values(op, meaning, rng):
+    text = """
+@tilelang.jit
+def k(A, op):
+    A: T.Tensor((16, 64), "bool")
+    R = T.empty((64,), "bool")
+    with T.Kernel(1, threads=128):
+        fold = T.alloc_reducer((64,), "bool", op=op)
+        out = T.alloc_fragment((64,), "bool")
+        T.reducer_init(fold)
+        for i, j in T.Parallel(16, 64):
+            T.reducer_update(fold[j], A[i, j])
+        T.finalize_reducer(fold, out)
+        T.copy(out, R)
+    return R
+"""
+    a, r = rng.random((16, 64)) < 0.9, np.zeros(64, bool)
+    run_text(text, {"A": a, "R": r}, op=repr(op))
+    assert (r == meaning(a, axis=0)).all()

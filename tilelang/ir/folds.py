@@ -19,6 +19,8 @@ _NODES: dict[type, FoldKind] = {
     X.BitwiseOr: "bitor",
     X.BitwiseXor: "bitxor",
 }
+# Folds of truth values, as bits: `or` and `and` would skip the exchange that all threads take part in.
+_TRUTH: dict[type, FoldKind] = {X.Or: "bitor", X.And: "bitand", X.NE: "bitxor"}
 _CALLS: dict[str, FoldKind] = {
     "bitwise_and": "bitand",
     "bitwise_or": "bitor",
@@ -40,7 +42,7 @@ def fold_of(store: X.BufferStore) -> tuple[FoldKind, Any] | None:
         kind = _CALLS.get(str(value.op.name).rpartition(".")[2])
         sides = list(value.args)
     else:
-        kind = _NODES.get(type(value))
+        kind = (_TRUTH if str(store.buffer.dtype) == "bool" else _NODES).get(type(value))
         sides = [value.a, value.b] if kind else []
     if kind is None or len(sides) != 2:
         return None
