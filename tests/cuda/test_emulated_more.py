@@ -510,3 +510,26 @@ def double(A, n: int = 40000):
     assert "#pragma unroll 8" in lowered.source.text
     run(lowered, {"A": a, "B": b})
     assert np.array_equal(b, a * 2)
+
+
+def test_a_result_that_is_stored_twice_keeps_the_last_store(rng):
+    """Other threads fill the corner than those that copied it: all of them wait in between."""
+    text = """
+@tilelang.jit
+def k(A):
+    A: T.Tensor((128, 64), "int64")
+    B = T.empty((128, 64), "int64")
+    with T.Kernel(2, threads=64) as bx:
+        f = T.alloc_fragment((64, 64), "int64")
+        T.copy(A[bx * 64, 0], f)
+        T.copy(f, B[bx * 64, 0])
+        T.fill(B[bx * 64 + 60 : bx * 64 + 64, 0:8], 5)
+    return B
+"""
+    assert "__syncthreads" in lower_text(text).source.text
+    alone = text.replace("        T.fill(B[bx * 64 + 60 : bx * 64 + 64, 0:8], 5)\n", "")
+    assert "__syncthreads" not in lower_text(alone).source.text
+    a, b = rng.integers(0, 9, (128, 64)), np.zeros((128, 64), np.int64)
+    run_text(text, {"A": a, "B": b})
+    a[60:64, :8], a[124:128, :8] = 5, 5
+    assert (a == b).all()

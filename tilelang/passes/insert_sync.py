@@ -2,8 +2,8 @@
 
 In:  thread-level statements; which control statements all threads of a block take together (`block_level`).
 Out: the same with `tl.sync` wherever a statement reads or writes shared memory (or global memory that the
-     kernel both reads and writes) after another statement's conflicting access, loops counted as coming back
-     to their beginning.
+     kernel both reads and writes, or stores to in several places) after another statement's conflicting
+     access, loops counted as coming back to their beginning.
      Inside the code of a team (`ir.teams`) it is a named barrier of the team; teams are ordered by the
      author's own barriers.
 Not: races inside one statement, which are the author's; tiles versioned by a pipeline, which order
@@ -16,6 +16,7 @@ and loops of known extents, inside the access's statement or around it: all thei
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -38,6 +39,7 @@ from tilelang.passes.plan_pipelines import SETTLED
 from tilelang.passes.walk import calls, children, constant, index, remake, walk, with_body
 
 _NOBODY, _MANY = -1, -2
+_MOST_ELEMENTS = 1 << 20  # of a buffer in a table of owners
 _MOST_TOUCHES = 1 << 22  # threads times iterations that are looked at one by one
 _NAMED_BARRIERS = 16  # PTX ISA, barrier
 
@@ -130,22 +132,31 @@ class _Sync:
         self._ids: dict[Team, int] = {}  # named barriers of teams
         self._block_level, self._versioned = block_level, versioned
         self._settled = 0
+        self._blocks: set[int] = set()  # block variables
         self._around: dict[int, int] = {}  # variables of the loops around, where they run from 0 to a number
         self._threads: dict[int, int] = {}  # thread variables and their extents, x first
         self._leaves: dict[tuple[int, bool, Team | None], _Pending] = {}
         self.count = 0  # barriers placed by the current attempt
         self._storages = storages(func.body)
-        read, written, scopes = set(), set(), {}
+        read, written, scopes = set(), Counter(), {}
         for a in all_accesses(func.body):
             handle = self._storage(a.buffer)
             scopes[handle] = scopes.get(handle) or a.buffer.scope()
-            (read if a.mode == "read" else written).add(handle)
+            if a.mode == "read":
+                read.add(handle)
+            else:
+                written[handle] += 1
         barriers = _barriers(func.body)  # whose order is the author's
         self._watched = {
             h
             for h, scope in scopes.items()
             if h not in barriers
             if scope.startswith("shared") or (scope == "global" and h in read and h in written)
+        }
+        # Results that are stored to several times: the last store must be the last one. Only where it is
+        # known that another thread does it is a barrier worth its price.
+        self._overwritten = {
+            h for h, scope in scopes.items() if scope == "global" and written[h] > 1 and h not in read
         }
 
     def _storage(self, buffer: ir.Var) -> int:
@@ -177,6 +188,8 @@ class _Sync:
     def _attribute(self, stmt: X.AttrStmt, pending: _Pending) -> tuple[Any, _Pending]:
         if str(stmt.node.thread_tag).startswith("threadIdx"):
             self._threads[stmt.node.var.__chandle__()] = int(stmt.value)
+        elif str(stmt.node.thread_tag).startswith("blockIdx"):
+            self._blocks.add(stmt.node.var.__chandle__())
         result = pending
 
         def inside(body: Any) -> Any:
@@ -219,26 +232,39 @@ class _Sync:
         for part in walk(stmt):
             for access in accesses(part):
                 handle = self._storage(access.buffer)
-                if handle not in self._watched or (self._settled and handle in self._versioned):
+                known_only = handle in self._overwritten
+                if not known_only and handle not in self._watched:
+                    continue
+                if self._settled and handle in self._versioned:
                     continue
                 # An instruction of the whole warp reads for other threads than the one that gives the
                 # address.
                 # Elements of a view have numbers of their own.
                 alone = not isinstance(part, X.Evaluate) and handle not in self._storages.values()
-                owners = self._owners(access.element, access.buffer, loops) if alone else None
+                owners = self._owners(access.element, access.buffer, loops, known_only) if alone else None
+                if known_only and (owners is None or (owners == _MANY).any()):
+                    continue
                 atomic = any(access.element.same_as(e) for e in _atomic_elements(part))
                 touch = _Touch(access.mode == "write", owners, atomic, _is_bulk(part), self._team)
                 touches.setdefault(handle, set()).add(touch)
         return _Pending({h: frozenset(t) for h, t in touches.items()})
 
-    def _owners(self, element: Any, buffer: ir.Var, loops: Mapping[int, int]) -> np.ndarray | None:
-        """Element of `buffer` -> the thread that touches it, conditions ignored."""
+    def _owners(
+        self, element: Any, buffer: ir.Var, loops: Mapping[int, int], of_block: bool = False
+    ) -> np.ndarray | None:
+        """Element of `buffer` -> the thread that touches it, conditions ignored.
+
+        of_block: elements by their place in the block's part, which is taken to be the same for all blocks.
+        """
         shape = [n for n in map(constant, buffer.shape) if n is not None]
         if len(shape) < len(buffer.shape) or isinstance(element, ir.TensorRegion):
             return None
+        if np.prod(shape, dtype=np.int64) > _MOST_ELEMENTS:
+            return None
         extents = {**self._threads, **loops}
         axes = np.meshgrid(*(np.arange(n) for n in extents.values()), indexing="ij", sparse=True)
-        env = dict(zip(extents, axes, strict=True))
+        env = dict.fromkeys(self._blocks, np.zeros((), int)) if of_block else {}
+        env |= dict(zip(extents, axes, strict=True))
         lanes = 1
         parts = []
         try:
