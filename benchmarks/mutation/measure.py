@@ -32,6 +32,7 @@ BY_LANGUAGE: Mapping[str, str] = {
     "local-parallel-index": "a private array must not be indexed by a variable of T.Parallel",
     "thread-count": "products are made by whole warps",
     "const-unbound": "a T.const must be an entry of the shape of an argument, else no call binds it",
+    "nested-tile-op": "only single elements are worked on inside T.Parallel",
     "gemm-dtype": "both factors of a product have one dtype",
 }
 DIAGONAL = "indexes two dimensions of the fragment"  # release 0.1.15 cannot divide the loop among the threads

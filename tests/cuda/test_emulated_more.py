@@ -437,7 +437,7 @@ def both(A):
     assert problem.rule == "fragment-layout"
     assert "y is laid out by T.gemm at line 17 (its accumulator, policy FullCol)" in problem.message
     assert "x by T.gemm at line 16 (its accumulator, policy FullRow)" in problem.message
-    assert len(problem.related) == 2, "both gemms are named"
+    assert len(problem.related) == 3, "the use and both gemms are named"
 
 
 def test_copies_between_policies_go_through_shared_memory(rng: np.random.Generator) -> None:

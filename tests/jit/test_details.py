@@ -178,7 +178,7 @@ def test_problems_that_only_lowering_finds():
     problem = layout_problem(TRANSPOSED)
     assert problem is not None and problem.severity is Severity.ERROR
     lines = source(TRANSPOSED).split("\n")
-    assert LOOP in lines[problem.span.line - 1] and len(problem.related) == 2
+    assert LOOP in lines[problem.span.line - 1] and len(problem.related) == 3
     module = StaticModule("kernel.py", source(TRANSPOSED))
     assert check_kernel(module, module.kernels[0], "cuda:sm_80").problems == ()
 

@@ -73,9 +73,11 @@ def note_kernel_statement(run: Run, span: Span, what: str, fate: str = REFUSED) 
     )
 
 
-def _mark(run: Run, source: Any, node: ast.FunctionDef, called_at: Span) -> tuple[Fix, ...]:
+def _mark(run: Run, source: Any, node: ast.FunctionDef | ast.Lambda, called_at: Span) -> tuple[Fix, ...]:
     prefix = run.language_prefix()
-    if prefix is None or source.path != called_at.path or node.decorator_list:
+    if isinstance(node, ast.Lambda) or prefix is None or source.path != called_at.path:
+        return ()
+    if node.decorator_list:
         return ()
     at = source.span(node)
     start = Span(at.path, at.line, at.column, at.line, at.column)
