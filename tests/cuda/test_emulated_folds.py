@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
 from tests.cuda.kernels import lower_text, random, run_text
 from tests.emulator.block import run
 from tests.emulator.memory import poison
+from tests.test_folds import reduced_truth
 
 SCAN = """
 @tilelang.jit
@@ -271,21 +274,6 @@ def test_truth_values(rng: np.random.Generator, kind: str) -> None:
     ("op", "meaning"), [("max", np.any), ("min", np.all), ("bitxor", np.bitwise_xor.reduce)]
 )
 def test_reducers_of_truth_values(op, meaning, rng):
-    text = """
-@tilelang.jit
-def k(A, op):
-    A: T.Tensor((16, 64), "bool")
-    R = T.empty((64,), "bool")
-    with T.Kernel(1, threads=128):
-        fold = T.alloc_reducer((64,), "bool", op=op)
-        out = T.alloc_fragment((64,), "bool")
-        T.reducer_init(fold)
-        for i, j in T.Parallel(16, 64):
-            T.reducer_update(fold[j], A[i, j])
-        T.finalize_reducer(fold, out)
-        T.copy(out, R)
-    return R
-"""
     a, r = rng.random((16, 64)) < 0.9, np.zeros(64, bool)
-    run_text(text, {"A": a, "R": r}, op=repr(op))
+    run_text(inspect.getsource(reduced_truth.function), {"A": a, "R": r}, op=repr(op))
     assert (r == meaning(a, axis=0)).all()
