@@ -12,6 +12,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tilelang.version import LANGUAGE_VERSION, PACKAGE_VERSION
+
 if TYPE_CHECKING:
     from tilelang import (
         autotuner,
@@ -50,8 +52,6 @@ if TYPE_CHECKING:
     from tilelang.math import cdiv, next_power_of_2
     from tilelang.profiler import Profiler, TensorSupplyType
 
-LANGUAGE_VERSION = "0.1.15"  # the release of the language whose contract this package follows
-PACKAGE_VERSION = "0.1.0"
 # Kernels in the wild compare `tilelang.__version__` with releases of the language, so it comes first.
 __version__ = f"{LANGUAGE_VERSION}+lsp{PACKAGE_VERSION}"
 

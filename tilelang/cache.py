@@ -6,7 +6,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilelang.jit.cache import cache_dir, disable_cache, enable_cache, forget_loaded, is_cache_enabled
+from tilelang.env import disable_cache, enable_cache, is_cache_enabled
+from tilelang.jit.cache import cache_dir, forget_loaded
 from tilelang.jit.decorator import compile
 from tilelang.jit.kernel import JITKernel
 

@@ -38,22 +38,22 @@ class EnvVar:
 class CacheState:
     """Whether this process uses the disk cache, as `enable_cache()` and `disable_cache()` left it."""
 
+    _enabled = True  # of the process: there is no object of this class
+
     @classmethod
     def enable(cls) -> None:
         """Use the disk cache."""
-        env.enable_cache()
+        cls._enabled = True
 
     @classmethod
     def disable(cls) -> None:
         """Neither read nor write the disk cache in this process."""
-        env.disable_cache()
+        cls._enabled = False
 
     @classmethod
     def is_enabled(cls) -> bool:
         """Whether the process uses it; the environment may still turn it off."""
-        from tilelang.jit.cache import is_switched_on
-
-        return is_switched_on()
+        return cls._enabled
 
 
 class Environment:
@@ -93,21 +93,15 @@ class Environment:
 
     def is_cache_enabled(self) -> bool:
         """Whether compiled kernels are looked for and kept on disk."""
-        from tilelang.jit.cache import is_cache_enabled
-
-        return is_cache_enabled()
+        return CacheState.is_enabled() and not self.is_cache_globally_disabled()
 
     def enable_cache(self) -> None:
         """Use the disk cache."""
-        from tilelang.jit.cache import enable_cache
-
-        enable_cache()
+        CacheState.enable()
 
     def disable_cache(self) -> None:
         """Neither read nor write the disk cache in this process."""
-        from tilelang.jit.cache import disable_cache
-
-        disable_cache()
+        CacheState.disable()
 
     def is_cache_globally_disabled(self) -> bool:
         """Whether the environment turns the disk cache off."""
@@ -189,7 +183,7 @@ env = Environment()
 
 
 def enable_cache() -> None:
-    """Use the disk cache."""
+    """Use the disk cache (the default)."""
     env.enable_cache()
 
 

@@ -14,11 +14,11 @@ from lsprotocol import types
 from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 
-from tilelang import PACKAGE_VERSION
 from tilelang.diagnostics.problem import Edit
 from tilelang.diagnostics.registry import rule
 from tilelang.diagnostics.span import Span
 from tilelang.facts.reports import RunResult
+from tilelang.version import PACKAGE_VERSION
 from tilelang_lsp.documents.document import Document
 from tilelang_lsp.documents.line_index import Encoding, LineIndex
 from tilelang_lsp.documents.notebook import CellPlace

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tilelang
+from tilelang.env import is_cache_enabled
 from tilelang.jit import cache
 from tilelang.runtime.tensors import view
+from tilelang.version import PACKAGE_VERSION
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ class StoredResult:
 
 def is_enabled() -> bool:
     """Whether results are looked for and kept on disk."""
-    return cache.is_cache_enabled() and os.environ.get("TILELANG_AUTO_TUNING_DISABLE_CACHE", "0") != "1"
+    return is_cache_enabled() and os.environ.get("TILELANG_AUTO_TUNING_DISABLE_CACHE", "0") != "1"
 
 
 def search_key(
@@ -61,7 +62,7 @@ def search_key(
             "args": _stable(args),
             "kwargs": _stable(kwargs),
             "extra": _stable(extra),
-            "version": tilelang.PACKAGE_VERSION,
+            "version": PACKAGE_VERSION,
             "device": _device(),
         }
     except (OSError, TypeError, ValueError):

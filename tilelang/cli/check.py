@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import tilelang
 from tilelang.cli.check_file import Checked, CheckTask, check_file, lost
 from tilelang.cli.config import config_for
 from tilelang.cli.notebooks import Notebook, cell_text, is_notebook, read_notebook
@@ -39,6 +38,7 @@ from tilelang.diagnostics.rules.files import UNREADABLE_FILE
 from tilelang.diagnostics.sarif import to_sarif
 from tilelang.diagnostics.span import Span, cell_of
 from tilelang.facts.project import DEFAULT_TARGET, Project, Projects
+from tilelang.version import PACKAGE_VERSION
 
 _STDIN = Path("-")
 _FILE_LIMIT_S = 120.0  # the frontend has a step limit; what takes longer hangs in a solver
@@ -222,7 +222,7 @@ def _show(options: argparse.Namespace, checked: list[Checked], problems: list[Pr
         print(to_json(problems))
         return
     if options.format == "sarif":
-        print(to_sarif(problems, RULES, tilelang.PACKAGE_VERSION))
+        print(to_sarif(problems, RULES, PACKAGE_VERSION))
         return
     if options.annotate:
         for one in checked:

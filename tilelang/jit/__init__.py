@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilelang.jit.cache import disable_cache, enable_cache, is_cache_enabled
+from tilelang.env import disable_cache, enable_cache, is_cache_enabled
 from tilelang.jit.decorator import compile, jit, par_compile
 from tilelang.jit.functions import JITFunction
 from tilelang.jit.kernel import JITKernel, load

@@ -25,23 +25,12 @@ import tvm_ffi
 from tvm import ir
 from tvm import tirx as X
 
-import tilelang
 from tilelang.arch.target import Target
-from tilelang.env import env
 from tilelang.jit.options import CompileOptions
 from tilelang.runtime.artifact import Artifact
+from tilelang.version import PACKAGE_VERSION
 
 _log = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass
-class CacheSwitch:
-    """Whether this process uses the disk cache."""
-
-    enabled: bool = True
-
-
-_SWITCH = CacheSwitch()  # of the process, as the two functions that turn it
 
 
 # The kernels of this process that somebody still holds, by key, backend and place: equal ones are one object.
@@ -64,26 +53,6 @@ def forget_loaded() -> None:
     _LOADED.clear()
 
 
-def enable_cache() -> None:
-    """Use the disk cache (the default)."""
-    _SWITCH.enabled = True
-
-
-def disable_cache() -> None:
-    """Neither read nor write the disk cache in this process."""
-    _SWITCH.enabled = False
-
-
-def is_switched_on() -> bool:
-    """Whether `disable_cache` was not the last to be called."""
-    return _SWITCH.enabled
-
-
-def is_cache_enabled() -> bool:
-    """Whether compiled kernels are looked for and kept on disk."""
-    return _SWITCH.enabled and not env.is_cache_globally_disabled()
-
-
 def cache_dir() -> Path:
     """The folder that holds the cache."""
     named = os.environ.get("TILELANG_CACHE_DIR")
@@ -102,7 +71,7 @@ def cache_key(func: X.PrimFunc, options: CompileOptions, toolchain: str) -> str 
         "pass_configs": sorted((k, repr(v)) for k, v in options.pass_configs.items()),
         "flags": list(options.compile_flags),
         "toolchain": toolchain,
-        "version": tilelang.PACKAGE_VERSION,
+        "version": PACKAGE_VERSION,
         "compiler": _compiler_stamp(),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -183,7 +152,7 @@ def _compiler_stamp() -> str:
     """Changes when any file of the compiler does: kernels compiled before an update are not found."""
     import tvm
 
-    root = Path(tilelang.__file__).parent
+    root = Path(__file__).parents[1]
     stamp = hashlib.sha256(str(tvm.__version__).encode())
     for file in sorted(root.rglob("*.py")):
         state = file.stat()

@@ -19,6 +19,7 @@ from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.render import to_text
 from tilelang.diagnostics.rules.bounds import GUARDED_TAIL
+from tilelang.env import is_cache_enabled
 from tilelang.frontend.extern_calls import COMPILE_FLAGS
 from tilelang.ir.build import OUTPUTS, WORKSPACES, build_prim_func
 from tilelang.ir.tile_program import Launch, TileProgram
@@ -130,7 +131,7 @@ def compile_func(func: X.PrimFunc, options: CompileOptions, factory: str | None 
     for name, value in options.pass_configs.items():
         func = func.with_attr(name, value)
     line = cache.first_line(func)
-    keeps = cache.is_cache_enabled() and not has_postprocess(options.target)
+    keeps = is_cache_enabled() and not has_postprocess(options.target)
     key = cache.cache_key(func, options, cache.toolchain_name(options.target)) if keeps else None
     place = (key, options.backend, options.asks_for_c, str(func.span)) if key else None
     known = cache.loaded(place)
