@@ -110,7 +110,10 @@ def dtype_info(spelling: Any) -> DTypeInfo:
 
 
 def element_bits(spelling: Any) -> int:
-    """Bits of one element of a dtype in any spelling. Raises ValueError like `canonical_dtype`."""
+    """Bits of one element of a dtype in any spelling: 16 for float16, 1 for bool.
+
+    Raises ValueError like `canonical_dtype`.
+    """
     return dtype_info(spelling).bits
 
 

@@ -15,6 +15,7 @@ from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.model import Late
 from tilelang.frontend.run import Run
+from tilelang.frontend.scalars import named_type
 from tilelang.frontend.suggest import nearest, replacement
 from tilelang.ir.values import Buffer, Region, Unknown
 
@@ -166,6 +167,19 @@ def as_region(run: Run, call: Bound, name: str) -> Any:
     if isinstance(value, Unknown):
         run.complete = False
     return value
+
+
+def required_region(run: Run, call: Bound, name: str, expected: str) -> Region | Unknown:
+    """The argument `name` as a region; what is no place in memory is reported: it should be `expected`."""
+    value = call.value(name)
+    if isinstance(value, Late):
+        value = value.region
+    if isinstance(value, Buffer):
+        return Region(value, None, call.span_of(name))
+    if isinstance(value, Region | Unknown):
+        return value
+    what = f"`{name}` must be {expected}, not {named_type(value)}"
+    return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
 
 
 def plain(argument: Argument) -> Any:

@@ -9,7 +9,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
-from tilelang.frontend.arguments import Bound
+from tilelang.frontend.arguments import Bound, required_region
 from tilelang.frontend.model import Late
 from tilelang.frontend.operators import binary, representable
 from tilelang.frontend.run import Run
@@ -29,7 +29,7 @@ _LEGAL = {
 def atomic(run: Run, kind: str, lanes: int, call: Bound) -> Any:
     """`T.atomic_<kind>(...)`: the old value where it is asked for, None elsewhere."""
     name = "src" if kind == "load" else "dst"
-    dst = _memory(run, call, name)
+    dst = required_region(run, call, name, "an element or a part of a buffer")
     order = _order(run, kind, call)
     wants = kind == "load" or call.value("return_prev", False)
     if isinstance(wants, Unknown):
@@ -144,18 +144,6 @@ def _neighbour(first: Region, lane: int) -> Region:
     *outer, last = first.indices
     at = Index(binary(ast.Add, last.start, lane) if lane else last.start, None, last.span)
     return Region(first.buffer, (*outer, at), first.span)
-
-
-def _memory(run: Run, call: Bound, name: str) -> Region | Unknown:
-    value = call.value(name)
-    if isinstance(value, Late):
-        value = value.region
-    if isinstance(value, Buffer):
-        return Region(value, None, call.span_of(name))
-    if isinstance(value, Region | Unknown):
-        return value
-    what = f"`{name}` must be an element or a part of a buffer, not {named_type(value)}"
-    return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
 
 
 def _element(run: Run, call: Bound, name: str, dst: Region) -> Region | Unknown:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any
 
-from tilelang.arch.dtypes import DTYPES, canonical_dtype, dtype_info
+from tilelang.arch.dtypes import DTYPES, canonical_dtype, dtype_info, element_bits
 from tilelang.diagnostics.problem import Edit, Fix
 from tilelang.diagnostics.rules.python import POINTERS_IN_MEMORY, UNKNOWN_DTYPE
 from tilelang.diagnostics.span import Span
@@ -84,11 +84,6 @@ def is_float(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
 
 
-def bits(dtype: str) -> int:
-    """Width of one element: 16 for float16, 1 for bool."""
-    return dtype_info(dtype).bits
-
-
 def element_of(dtype: str) -> str:
     """`float32` of `float32x2`; the dtype itself if it is no vector."""
     info = dtype_info(dtype)
@@ -108,8 +103,9 @@ def promote(a: str, b: str) -> str:
         return f"{promote(element_of(a), element_of(b))}x{lanes}"
     if is_float(a) != is_float(b):
         return a if is_float(a) else b
-    if bits(a) != bits(b):
-        return a if bits(a) > bits(b) else b
+    bits_a, bits_b = element_bits(a), element_bits(b)
+    if bits_a != bits_b:
+        return a if bits_a > bits_b else b
     if is_float(a):
         return "float32"
     return a if a.startswith("int") else b

@@ -10,9 +10,8 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
-from tilelang.frontend.arguments import Argument, Bound
+from tilelang.frontend.arguments import Argument, Bound, required_region
 from tilelang.frontend.dtypes import read_dtype
-from tilelang.frontend.model import Late
 from tilelang.frontend.operators import binary, literal
 from tilelang.frontend.parameters import pointer_type
 from tilelang.frontend.run import Run
@@ -49,18 +48,6 @@ def _import_source(run: Run, call: Bound) -> None:
 # Addresses
 
 
-def _region(run: Run, call: Bound, name: str) -> Region | Unknown:
-    value = call.value(name)
-    if isinstance(value, Late):
-        value = value.region
-    if isinstance(value, Buffer):
-        return Region(value, None, call.span_of(name))
-    if isinstance(value, Region | Unknown):
-        return value
-    what = f"`{name}` must be a buffer or an element of one, not {named_type(value)}"
-    return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
-
-
 def address(run: Run, region: Region, offset: Any = 0, modes: tuple[Mode, ...] = ("read", "write")) -> Any:
     """The address of the first element of `region`, `offset` elements further on.
 
@@ -84,7 +71,7 @@ def address(run: Run, region: Region, offset: Any = 0, modes: tuple[Mode, ...] =
 
 
 def _address_of(run: Run, call: Bound) -> Any:
-    region = _region(run, call, "obj")
+    region = required_region(run, call, "obj", "a buffer or an element of one")
     return region if isinstance(region, Unknown) else address(run, region)
 
 
@@ -93,7 +80,7 @@ _MODES: Mapping[Any, tuple[Mode, ...]] = {"r": ("read",), 1: ("read",), "w": ("w
 
 
 def _access_ptr(run: Run, call: Bound) -> Any:
-    region = _region(run, call, "base")
+    region = required_region(run, call, "base", "a buffer or an element of one")
     if isinstance(region, Unknown):
         return region
     kind = call.value("access_type", "r")

@@ -14,11 +14,12 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.arch.dtypes import element_bits
 from tilelang.arch.float_formats import float_format
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Bound
-from tilelang.frontend.dtypes import bits, is_float, looks_like_dtype, read_dtype
+from tilelang.frontend.dtypes import is_float, looks_like_dtype, read_dtype
 from tilelang.frontend.machine_math import is_machine_math, machine_math
 from tilelang.frontend.operators import (
     as_bool,
@@ -149,7 +150,9 @@ def _classify(op: str, value: Any, traced: bool) -> Any:
     if not is_float(dtype):
         return op == "isfinite"
     # TIRX classifies the IEEE widths only.
-    return _CLASSIFY[op][0](cast("float32", value) if bits(dtype) <= 16 and dtype != "float16" else value)
+    return _CLASSIFY[op][0](
+        cast("float32", value) if element_bits(dtype) <= 16 and dtype != "float16" else value
+    )
 
 
 def ceildiv(a: Any, b: Any) -> Any:
@@ -220,12 +223,12 @@ def _nextafter(a: Any, b: Any) -> Any:
     """
     if isinstance(a, ir.Expr) or isinstance(b, ir.Expr):
         dtype = match(a, b)[2]
-        if is_float(dtype) and bits(dtype) < 32:
+        if is_float(dtype) and element_bits(dtype) < 32:
             raise TypeError(
                 f"the numbers next to each other are those of float32 and float64, but the operands are "
                 f"{dtype}: the next float32 rounds back to the same {dtype}; step through the bits instead, "
-                f'T.reinterpret(T.reinterpret(x, "uint{bits(dtype)}") + 1, "{dtype}") is the next one away '
-                f"from 0"
+                f'T.reinterpret(T.reinterpret(x, "uint{element_bits(dtype)}") + 1, "{dtype}") is the next '
+                f"one away from 0"
             )
     return _two_floats(X.nextafter, math.nextafter)(a, b)
 
@@ -313,8 +316,8 @@ def _convert(run: Run, op: str, call: Bound) -> Any:
         what = "the bits of a Python number have no width; convert it first, as in T.float32(x)"
         return run.report(BAD_ARGUMENTS, call.span_of("value"), callee=call.callee, what=what)
     old = dtype_of_expr(value)
-    if bits(old) != bits(dtype):
-        what = f"{old} has {bits(old)} bits, {dtype} has {bits(dtype)}"
+    if element_bits(old) != element_bits(dtype):
+        what = f"{old} has {element_bits(old)} bits, {dtype} has {element_bits(dtype)}"
         return run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=what)
     return X.reinterpret(dtype, value)
 

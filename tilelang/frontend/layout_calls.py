@@ -11,11 +11,11 @@ import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.arch.dtypes import element_bits
 from tilelang.diagnostics.rules.layout import LAYOUT_NOT_INJECTIVE
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Argument, Bound
-from tilelang.frontend.dtypes import bits
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, named_type
 from tilelang.frontend.tensors import read_shape
@@ -23,6 +23,7 @@ from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 from tilelang.language.layouts import Fragment, Layout
 from tilelang.layout.annotated import LAYOUTS, Annotation, annotations_text, loop_text
 from tilelang.layout.formula import formula_text
+from tilelang.layout.fragment import prime_factors
 from tilelang.ops.operands import declared
 from tilelang.ops.source_edits import entry_spans
 
@@ -68,7 +69,7 @@ def layout_call(run: Run, op: str, call: Bound) -> Any:
     wide = _SWIZZLES[op]
     made = Annotation("swizzle" if wide else "auto", shape, wide)
     try:
-        made.shared(shape, bits(buffer.dtype))
+        made.shared(shape, element_bits(buffer.dtype))
     except ValueError as error:
         return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=str(error))
     return LayoutValue(op, made, call.span)
@@ -227,7 +228,7 @@ def _numbered(made: Annotation) -> str:
     terms, stride = [], 1
     for dim in reversed(range(len(made.shape))):
         inner = 1
-        for factor in _prime_factors(int(made.shape[dim])):
+        for factor in prime_factors(int(made.shape[dim])):
             step = int(number[stride]) if owner[stride] == owner[0] else 0
             if step:
                 terms.append(f"(((i{dim} // {inner}) % {factor}) * {step})")
@@ -237,16 +238,6 @@ def _numbered(made: Annotation) -> str:
     if not (found == number).all():
         raise ValueError("the registers are not numbered by digits of the indices: give forward_index_fn")
     return text
-
-
-def _prime_factors(n: int) -> list[int]:
-    found, p = [], 2
-    while n > 1:
-        while n % p == 0:
-            found.append(p)
-            n //= p
-        p += 1
-    return found
 
 
 # Layouts of loops

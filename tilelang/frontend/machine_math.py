@@ -10,9 +10,10 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.arch.dtypes import element_bits
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Bound
-from tilelang.frontend.dtypes import bits, is_float
+from tilelang.frontend.dtypes import is_float
 from tilelang.frontend.operators import binary, cast, fold, literal
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import dtype_of_expr, read_element, scalar
@@ -103,13 +104,13 @@ def _count(op: str, value: Any) -> Any:
     value = value if isinstance(value, ir.Expr) else literal(int(value))
     dtype = dtype_of_expr(value)
     if isinstance(value, X.IntImm):
-        number = int(value.value) & ((1 << bits(dtype)) - 1)
+        number = int(value.value) & ((1 << element_bits(dtype)) - 1)
         if op == "__ffs":
             return (number & -number).bit_length()
-        return number.bit_count() if op == "popcount" else bits(dtype) - number.bit_length()
+        return number.bit_count() if op == "popcount" else element_bits(dtype) - number.bit_length()
     if is_float(dtype):
         raise TypeError(f"bits are counted in integers, not in a {dtype}")
-    width = bits(dtype)
+    width = element_bits(dtype)
     wide = value
     if width < 32:  # of the number's own bits, not of copies of its sign
         wide = cast("uint32", value)

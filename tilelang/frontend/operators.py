@@ -18,9 +18,9 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
-from tilelang.arch.dtypes import dtype_info
+from tilelang.arch.dtypes import dtype_info, element_bits
 from tilelang.arch.float_formats import float_format
-from tilelang.frontend.dtypes import bits, element_of, is_float, promote
+from tilelang.frontend.dtypes import element_of, is_float, promote
 from tilelang.frontend.scalars import dtype_of_expr
 from tilelang.ir.values import Buffer, Unknown
 
@@ -96,14 +96,14 @@ _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.
 def _wrapped(value: int, dtype: str) -> int:
     if fits(value, dtype):
         return value
-    width = bits(dtype)
+    width = element_bits(dtype)
     value &= (1 << width) - 1
     return value - (1 << width) if dtype.startswith("int") and value >> (width - 1) else value
 
 
 def fits(value: int, dtype: str) -> bool:
     """Whether an integer is a value of an integer dtype."""
-    width = bits(dtype)
+    width = element_bits(dtype)
     if dtype.startswith("uint"):
         return 0 <= value < 1 << width
     return -(1 << (width - 1)) <= value < 1 << (width - 1)
@@ -166,7 +166,7 @@ def joint_dtype(a: Any, b: Any) -> str:
             return "int32"
         if not fits(other, traced[0]):
             # A literal adapts to the other operand only if it is a value of that dtype.
-            wide = "int32" if fits(other, "int32") and bits(traced[0]) < 32 else "int64"
+            wide = "int32" if fits(other, "int32") and element_bits(traced[0]) < 32 else "int64"
             return promote(traced[0], wide)
     return traced[0]
 
@@ -229,12 +229,18 @@ def binary(kind: type[ast.operator], a: Any, b: Any) -> Any:
         return power(a, b)
     if real:
         raise TypeError(f"`{SYMBOLS[kind]}` needs integers, not {dtype}")
-    if kind in (ast.LShift, ast.RShift) and isinstance(b, X.IntImm) and bits(dtype) <= b.value < 32:
+    if kind in (ast.LShift, ast.RShift) and isinstance(b, X.IntImm) and element_bits(dtype) <= b.value < 32:
         # As in C, where narrow integers are shifted in 32 bits: `T.uint16(x) << 16` keeps its bits.
         dtype = "uint32" if dtype.startswith("uint") else "int32"
         a, b = cast(dtype, a), cast(dtype, b)
-    if kind in (ast.LShift, ast.RShift) and isinstance(b, X.IntImm) and not 0 <= b.value < bits(dtype):
-        raise ValueError(f"{b.value} is no shift amount for {dtype}: it must be 0 to {bits(dtype) - 1}")
+    if (
+        kind in (ast.LShift, ast.RShift)
+        and isinstance(b, X.IntImm)
+        and not 0 <= b.value < element_bits(dtype)
+    ):
+        raise ValueError(
+            f"{b.value} is no shift amount for {dtype}: it must be 0 to {element_bits(dtype) - 1}"
+        )
     if kind is ast.LShift:
         return X.shift_left(a, b)
     if kind is ast.RShift:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tilelang.layout.formula import evaluate_formula
-from tilelang.layout.fragment import Digit, Fragment, Replica
+from tilelang.layout.fragment import Digit, Fragment, Replica, joined_digits, prime_factors
 from tilelang.layout.shared import SharedLayout, linear, matrix_operand
 
 LAYOUTS = "tl.layouts"  # attribute of the function
@@ -111,7 +111,7 @@ def _as_fragment(
     digits: list[Digit] = []
     stride = 1
     for n in reversed(shape):
-        for factor in _factors(n):
+        for factor in prime_factors(n):
             to_thread, to_register = int(thread[stride, 0]), int(register[stride, 0])
             if bool(to_thread) == bool(to_register):
                 return None
@@ -125,7 +125,7 @@ def _as_fragment(
     if held < threads and threads % held == 0:
         replicas.append(Replica(threads // held, held))
     try:
-        made = Fragment(shape, tuple(_joined(digits)), tuple(replicas))
+        made = Fragment(shape, tuple(joined_digits(digits)), tuple(replicas))
     except ValueError:
         return None
     if made.threads != threads:
@@ -140,34 +140,12 @@ def _as_fragment(
 def _replicas(first: np.ndarray) -> list[Replica] | None:
     """The copies of the first element as digits of the thread number."""
     found, at = [], 1
-    for factor in _factors(len(first)):
+    for factor in prime_factors(len(first)):
         if not first[at]:
             return None
         found.append(Replica(factor, int(first[at])))
         at *= factor
     return found
-
-
-def _factors(n: int) -> list[int]:
-    found, p = [], 2
-    while n > 1:
-        while n % p == 0:
-            found.append(p)
-            n //= p
-        p += 1
-    return found
-
-
-def _joined(digits: list[Digit]) -> list[Digit]:
-    """Neighbouring digits that continue each other as one."""
-    joined: list[Digit] = []
-    for d in digits:
-        last = joined[-1] if joined else None
-        if last and last.place == d.place and last.place_stride * last.extent == d.place_stride:
-            joined[-1] = Digit(last.stride, last.extent * d.extent, d.place, last.place_stride)
-        else:
-            joined.append(d)
-    return joined
 
 
 def annotations_text(annotations: Mapping[str, Annotation]) -> str:

@@ -373,10 +373,10 @@ def from_split(
         stride *= size
     if any(f < s for f, s in zip(full, shape, strict=True)):
         return None
-    return Fragment(shape, tuple(_merge(digits)), tuple(replicas), tuple(full))
+    return Fragment(shape, tuple(joined_digits(digits)), tuple(replicas), tuple(full))
 
 
-def _merge(digits: Sequence[Digit]) -> list[Digit]:
+def joined_digits(digits: Sequence[Digit]) -> list[Digit]:
     """Neighbouring digits that continue each other as one."""
     merged: list[Digit] = []
     for d in digits:
@@ -386,6 +386,17 @@ def _merge(digits: Sequence[Digit]) -> list[Digit]:
         else:
             merged.append(d)
     return merged
+
+
+def prime_factors(n: int) -> list[int]:
+    """The primes whose product is `n`, in ascending order: [2, 2, 3] of 12, none of 1."""
+    found, p = [], 2
+    while n > 1:
+        while n % p == 0:
+            found.append(p)
+            n //= p
+        p += 1
+    return found
 
 
 def row_major(indices: Sequence[Any], shape: Sequence[int]) -> Any:

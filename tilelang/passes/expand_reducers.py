@@ -22,12 +22,11 @@ from tvm import tirx as X
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules.layout import REDUCER_UPDATE
 from tilelang.ir import tile_ops
-from tilelang.ir.build import LOOP_KIND
 from tilelang.ir.folds import FoldKind, fold_of, identity
 from tilelang.ir.spans import place_of
 from tilelang.ir.tile_ops import seq
 from tilelang.ops.reduce import Reduce
-from tilelang.passes.parallel_loop import ParallelLoop, parallel_loop
+from tilelang.passes.parallel_loop import ParallelLoop, nested_parallel, parallel_loop
 from tilelang.passes.walk import FRAGMENT, constant, index, loads, loop_kind, remake, uses, walk
 
 REDUCER = "local.reducer"
@@ -109,7 +108,7 @@ def _expand(stmt: Any, reducers: set[int]) -> Any:
         return stmt
     made = [_Update(loop, s) for s in updates]
     body = _replaced(loop.body, {u.store.__chandle__(): u.kept() for u in made})
-    around = [_parallel(list(loop.vars), list(loop.extents), body, dict(loop.notes), loop.span)]
+    around = [nested_parallel(list(loop.vars), list(loop.extents), body, dict(loop.notes), loop.span)]
     before = [s for u in made for s in u.before()]
     return seq([*before, *around, *(s for u in made for s in u.after())])
 
@@ -117,21 +116,6 @@ def _expand(stmt: Any, reducers: set[int]) -> Any:
 def _replaced(stmt: Any, new: dict[int, Any]) -> Any:
     found = new.get(stmt.__chandle__())
     return found if found is not None else remake(stmt, lambda s: _replaced(s, new))
-
-
-def _parallel(loop_vars: list[Any], extents: list[Any], body: Any, notes: dict[str, Any], span: Any) -> Any:
-    for k in reversed(range(len(loop_vars))):
-        annotations = {**(notes if k == 0 else {}), LOOP_KIND: "Parallel"}
-        body = X.For(
-            loop_vars[k],
-            index(0),
-            index(extents[k]),
-            X.ForKind.PARALLEL,
-            body,
-            annotations=annotations,
-            span=span,
-        )
-    return body
 
 
 @dataclass(eq=False)
@@ -196,7 +180,7 @@ class _Update:
         extents = list(self.loop.extents)
         return [
             X.AllocBuffer(self.space, span=self.store.span),
-            _parallel(loop_vars, extents, fill, {}, self.store.span),
+            nested_parallel(loop_vars, extents, fill, {}, self.store.span),
         ]
 
     def after(self) -> list[Any]:
@@ -231,7 +215,7 @@ class _Update:
             for d, n in zip(reversed(left), reversed(extents), strict=True):
                 fold = X.For(loop_vars[d], index(0), index(n), X.ForKind.SERIAL, fold, span=span)
         elif left:
-            fold = _parallel([loop_vars[d] for d in left], extents, fold, {}, span)
+            fold = nested_parallel([loop_vars[d] for d in left], extents, fold, {}, span)
         return [*parts, fold]
 
     def _into(self, to: list[Any], value: Any) -> Any:

@@ -4,16 +4,17 @@ memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from tvm import ir, sym
 from tvm import tirx as X
 
+from tilelang.ir.build import LOOP_KIND
 from tilelang.layout.shared import SharedLayout
 from tilelang.passes.accesses import all_accesses
-from tilelang.passes.walk import bits_of, constant, loop_kind, substitute, uses
+from tilelang.passes.walk import bits_of, constant, index, loop_kind, substitute, uses
 
 VECTOR_BYTES = 16
 
@@ -51,6 +52,29 @@ class ParallelLoop:
 
     def note(self, name: str, default: Any = None) -> Any:
         return self.notes.get(name, default)
+
+
+def nested_parallel(
+    loop_vars: Sequence[ir.Var], extents: Sequence[Any], body: Any, notes: Mapping[str, Any], span: Any
+) -> X.For:
+    """Directly nested Parallel loops around `body`; the outermost carries `notes`, less those that are None.
+    One iteration if there are no variables.
+    """
+    if not loop_vars:
+        loop_vars, extents = [X.Var("i", "int32")], [1]
+    kept = {k: v for k, v in notes.items() if v is not None}
+    for k in reversed(range(len(loop_vars))):
+        annotations = {LOOP_KIND: "Parallel", **(kept if k == 0 else {})}
+        body = X.For(
+            loop_vars[k],
+            index(0),
+            index(extents[k]),
+            X.ForKind.PARALLEL,
+            body,
+            annotations=annotations,
+            span=span,
+        )
+    return body
 
 
 def parallel_loop(stmt: X.For) -> ParallelLoop:

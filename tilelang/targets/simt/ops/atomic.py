@@ -11,9 +11,9 @@ from tvm import tirx as X
 from tilelang.ir import tile_ops
 from tilelang.ir.simplify import simplify
 from tilelang.ops.atomic import Atomic, AtomicTile
-from tilelang.passes.parallel_loop import parallel_loop
+from tilelang.passes.parallel_loop import nested_parallel, parallel_loop
 from tilelang.passes.walk import constant, index, substitute, uses
-from tilelang.targets.simt.ops.copy import OP, loop_names, parallel, place
+from tilelang.targets.simt.ops.copy import OP, loop_names, place
 
 
 def one_by_one(loop: X.For) -> X.For:
@@ -47,7 +47,7 @@ def one_by_one(loop: X.For) -> X.For:
     update = replace(op, dst=single(op.dst), values=(value,)).call()
     extents = [*region.extents[:-1], extent * lanes]
     loop_vars = [*region.vars[:-1], element]
-    return parallel(
+    return nested_parallel(
         loop_vars, extents, X.Evaluate(update, op.span), {**region.notes, OP: "atomic"}, loop.span
     )
 
@@ -72,4 +72,4 @@ def atomic_loop(tile: AtomicTile) -> X.For:
         value = X.Cast(dtype, value)
     element = X.BufferLoad(dst.source, place(dst, loop_vars))
     update = Atomic(element, (value,), tile.kind, tile.order, tile.span).call()
-    return parallel(loop_vars, extents, X.Evaluate(update, tile.span), {OP: "atomic"}, tile.span)
+    return nested_parallel(loop_vars, extents, X.Evaluate(update, tile.span), {OP: "atomic"}, tile.span)

@@ -7,10 +7,10 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
-from tilelang.ir.build import LOOP_KIND
 from tilelang.layout.annotated import LOOP_LAYOUT
 from tilelang.ops.copy import Copy
-from tilelang.passes.walk import constant, index
+from tilelang.passes.parallel_loop import nested_parallel
+from tilelang.passes.walk import constant
 
 # Annotations of the loop that a copy became.
 WIDTH = "coalesced_width"
@@ -38,30 +38,7 @@ def copy_loop(copy: Copy) -> X.For:
         ASYNC: copy.is_async or None,
         LOOP_LAYOUT: copy.loop_layout,
     }
-    return parallel(loop_vars, tile, store, notes, copy.span)
-
-
-def parallel(
-    loop_vars: list[ir.Var], extents: list[Any], body: Any, notes: dict[str, Any], span: Any
-) -> X.For:
-    """Directly nested Parallel loops around `body`; the outermost carries `notes`. One iteration if there are
-    none.
-    """
-    if not loop_vars:
-        loop_vars, extents = [X.Var("i", "int32")], [1]
-    kept = {k: v for k, v in notes.items() if v is not None}
-    for k in reversed(range(len(loop_vars))):
-        annotations = {LOOP_KIND: "Parallel", **(kept if k == 0 else {})}
-        body = X.For(
-            loop_vars[k],
-            index(0),
-            index(extents[k]),
-            X.ForKind.PARALLEL,
-            body,
-            annotations=annotations,
-            span=span,
-        )
-    return body
+    return nested_parallel(loop_vars, tile, store, notes, copy.span)
 
 
 def place(region: Any, loop_vars: list[ir.Var]) -> list[Any]:

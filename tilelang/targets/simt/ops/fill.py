@@ -5,8 +5,9 @@ from __future__ import annotations
 from tvm import tirx as X
 
 from tilelang.ops.fill import Fill
+from tilelang.passes.parallel_loop import nested_parallel
 from tilelang.passes.walk import constant
-from tilelang.targets.simt.ops.copy import OP, loop_names, parallel, place
+from tilelang.targets.simt.ops.copy import OP, loop_names, place
 
 
 def fill_loop(fill: Fill) -> X.For:
@@ -14,4 +15,4 @@ def fill_loop(fill: Fill) -> X.For:
     tile = [r.extent for r in fill.dst.region if constant(r.extent) != 1]
     loop_vars = [X.Var(name, "int32") for name in loop_names(len(tile))]
     store = X.BufferStore(fill.dst.source, fill.value, place(fill.dst, loop_vars), fill.span)
-    return parallel(loop_vars, tile, store, {OP: "fill"}, fill.span)
+    return nested_parallel(loop_vars, tile, store, {OP: "fill"}, fill.span)

@@ -30,7 +30,7 @@ from tilelang.ops.atomic import Atomic
 from tilelang.passes.flatten import UNROLL
 from tilelang.passes.guard_bounds import conjunction
 from tilelang.passes.loop_layouts import contiguous_registers, inner_loops, owned_registers
-from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory, parallel_loop
+from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory, nested_parallel, parallel_loop
 from tilelang.passes.walk import (
     FRAGMENT,
     calls,
@@ -43,7 +43,6 @@ from tilelang.passes.walk import (
     walk,
 )
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
-from tilelang.targets.simt.ops.copy import parallel
 from tilelang.targets.simt.ops.held_reads import Key, held_reads, key_of
 from tilelang.targets.simt.ops.registers import Radix, fit_digits
 
@@ -82,7 +81,7 @@ def _exchange(loop: ParallelLoop, block: Block) -> Any:
     )
     parts = []
     for layout, body in halves:
-        half = parallel_loop(parallel(list(loop.vars), list(shape), body, {}, loop.span))
+        half = parallel_loop(nested_parallel(list(loop.vars), list(shape), body, {}, loop.span))
         parts.append(ParallelLowering(half, block, layout).run())
     return seq(parts)
 

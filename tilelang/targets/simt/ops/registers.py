@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tilelang.layout.fragment import prime_factors
 from tilelang.passes.walk import index
 
 
@@ -50,7 +51,7 @@ def _terms(
     """(stride, extent, factor) for one variable, neighbouring digits merged."""
     terms: list[tuple[int, int, int]] = []
     stride = 1
-    for prime in _primes(extent):
+    for prime in prime_factors(extent):
         at = tuple(stride if k == axis else 0 for k in range(table.ndim))
         factor = int(table[at]) - base if valid[at] else 0
         last = terms[-1] if terms else None
@@ -72,13 +73,3 @@ def _term(variable: Radix, stride: int, extent: int, factor: int) -> Any:
 def _add(a: Any, b: Any) -> Any:
     known = getattr(a, "value", None)
     return b if known == 0 else a + b
-
-
-def _primes(n: int) -> list[int]:
-    found, p = [], 2
-    while n > 1:
-        while n % p == 0:
-            found.append(p)
-            n //= p
-        p += 1
-    return found

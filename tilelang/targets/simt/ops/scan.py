@@ -15,8 +15,9 @@ from tilelang.diagnostics.rules.shape import SCAN_RUNTIME_EXTENT
 from tilelang.ir.spans import place_of
 from tilelang.ir.tile_ops import seq
 from tilelang.ops.scan import Scan
+from tilelang.passes.parallel_loop import nested_parallel
 from tilelang.passes.walk import constant
-from tilelang.targets.simt.ops.copy import OP, loop_names, parallel
+from tilelang.targets.simt.ops.copy import OP, loop_names
 
 _WIDE = {"float16": "float32", "bfloat16": "float32"}
 
@@ -35,7 +36,7 @@ def scan_loops(op: Scan) -> Any:
 
     def loop(make: Any) -> Any:
         loop_vars = [X.Var(n, "int32") for n in loop_names(len(shape))]
-        return parallel(loop_vars, list(shape), make(loop_vars), {OP: "scan"}, op.span)
+        return nested_parallel(loop_vars, list(shape), make(loop_vars), {OP: "scan"}, op.span)
 
     def inside(region: Any, at: list[Any]) -> list[Any]:
         return [v if constant(r.min) == 0 else r.min + v for r, v in zip(region.region, at, strict=True)]

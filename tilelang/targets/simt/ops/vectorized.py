@@ -11,10 +11,9 @@ import tvm_ffi
 from tvm import ir
 from tvm import tirx as X
 
-from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory, parallel_loop
+from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory, nested_parallel, parallel_loop
 from tilelang.passes.walk import FRAGMENT, constant, index, map_operands, substitute, uses
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
-from tilelang.targets.simt.ops.copy import parallel
 from tilelang.targets.simt.ops.parallel import guarded_load
 
 ELSE_UNROLLED = "unrolled_otherwise"  # note of a loop that is written out where no wide access does its work
@@ -28,7 +27,7 @@ def lower_vectorized(stmt: X.For, block: Block) -> Any | None:
     count = constant(stmt.extent)
     if count is None or constant(stmt.min) is None:
         return None
-    loop = parallel_loop(parallel([stmt.loop_var], [count], _shifted(stmt), {}, stmt.span))
+    loop = parallel_loop(nested_parallel([stmt.loop_var], [count], _shifted(stmt), {}, stmt.span))
     body, conditions = loop.body, []
     while isinstance(body, X.IfThenElse) and body.else_case is None:
         conditions.append(body.condition)
