@@ -43,7 +43,7 @@ class Fixing:
         found = problems(after, self.target)
         faults = []
         lost = _comments(self.text) - _comments(after)
-        if lost and self.problem.rule not in _REMOVES_COMMENTS:
+        if lost and self.problem.rule not in _REMOVES_COMMENTS and not self._removes_line_of(lost):
             faults.append(f"{name}: the comment {' '.join(lost)} is lost")
         if any(self._is_same(p) for p in found) and not self._fewer(found):
             faults.append(f"{name}: the problem is still there")
@@ -63,6 +63,13 @@ class Fixing:
         )
         there = (p.span.line, p.span.column) == _moved(self.problem, self.fix.edits)
         return p.rule == self.problem.rule and there and (not rewritten or p.message == self.problem.message)
+
+    def _removes_line_of(self, lost: Counter[str]) -> bool:
+        """Whether what is lost is the note beside what the fix removes."""
+        lines = self.text.split("\n")
+        whole = [e.span for e in self.fix.edits if not e.new_text and e.span.column == e.span.end_column == 1]
+        gone = "\n".join(line for s in whole for line in lines[s.line - 1 : s.end_line - 1])
+        return self.fix.title.startswith("Remove") and all(comment in gone for comment in lost)
 
     def _fewer(self, found: list[Problem]) -> bool:
         """Whether the rule is left with fewer: what followed the problem may have moved to its place."""

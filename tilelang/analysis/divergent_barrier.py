@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tilelang.analysis.barrier_moves import barrier_moves
 from tilelang.analysis.iterations import iterations
 from tilelang.analysis.subject import Subject
 from tilelang.arch.tables import features
@@ -73,7 +74,8 @@ def _visit(
     for node in nodes:
         if isinstance(node, Evaluate) and apart is not None and _waits_for_all(node):
             related = (Related(apart.span, "the threads part here"),)
-            yield apart.rule.at(node.span, related=related, condition=apart.text)
+            fixes = barrier_moves(subject, node.span, apart.span) if apart.rule is DIVERGENT_BARRIER else ()
+            yield apart.rule.at(node.span, related=related, fixes=fixes, condition=apart.text)
         elif isinstance(node, Launch):
             yield from _visit(subject, node.body, place, apart)
         elif isinstance(node, For):

@@ -9,10 +9,11 @@ when one loop uses two index forms. What another layout could satisfy (`f[i // 2
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilelang.analysis.affine import Affine, affine
 from tilelang.analysis.out_of_step import Around, read_whole, shift
+from tilelang.analysis.staging import shared_copy
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.layout import (
@@ -44,14 +45,12 @@ def check(subject: Subject) -> Iterator[Problem]:
     for together in _regions(subject):
         if _held_whole(subject, together):
             continue
-        left: list[_Seen] = []
-        for seen in together:
-            access, problem = seen.access, _alone(subject, seen)
-            if problem is None:
-                left.append(seen)
-                continue
+        found = [(seen, _alone(subject, seen)) for seen in together]
+        fixes = shared_copy(subject, [seen.access for seen, problem in found if problem is not None])
+        left = [seen for seen, problem in found if problem is None]
+        for access, problem in ((seen.access, problem) for seen, problem in found if problem is not None):
             if (problem.message, access.span.line) not in told:
-                yield soften(problem, access.context)
+                yield soften(replace(problem, fixes=fixes), access.context)
             told.add((problem.message, access.span.line))
         if left:
             yield from _two_forms(subject, left)
@@ -159,6 +158,7 @@ def _two_forms(subject: Subject, together: list[_Seen]) -> Iterator[Problem]:
                     Related(first.access.span, f"{_text(first.access)} is touched here"),
                     *declared(later.access.buffer),
                 ),
+                fixes=shared_copy(subject, [s.access for s in together[1:] if _conflict(subject, first, s)]),
                 access=_text(later.access),
                 other=_text(first.access),
                 target=subject.target,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from itertools import pairwise
 
 from tilelang.analysis.subject import Subject
 from tilelang.analysis.warp_accesses import WarpAccess, warp_accesses
+from tilelang.analysis.written_statements import expression_span, statements_around
 from tilelang.arch.tables import features
-from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules.performance import UNCOALESCED_ACCESS, UNCOALESCED_STRIDE
+from tilelang.ir.tile_program import Loop
 from tilelang.ir.values import Unknown, as_int
 from tilelang.ops.operands import declared
 
@@ -52,6 +55,7 @@ def check(subject: Subject) -> Iterator[Problem]:
         yield UNCOALESCED_ACCESS.at(
             one.access.span,
             related=declared(one.access.buffer),
+            fixes=_exchange(subject, one, along),
             buffer=one.access.buffer.name,
             last=one.variables[-1].name,
             along=along.name,
@@ -75,4 +79,40 @@ def _along_rows(one: WarpAccess) -> ir.Var | None:
     for var in one.variables[:-1] if one.forms else ():
         if one.forms[-1].coefficient(var) == 1 and not any(f.coefficient(var) for f in one.forms[:-1]):
             return var
+    return None
+
+
+def _exchange(subject: Subject, one: WarpAccess, along: ir.Var) -> tuple[Fix, ...]:
+    """Exchange `along` and the last variable of the loop, where no access of global memory gets worse."""
+    loop = next((x for x in one.access.context.loops if along in x.vars), None)
+    last = one.variables[-1]
+    if loop is None or loop.kind != "Parallel" or last not in loop.vars:
+        return ()
+    for other in subject.shared(warp_accesses):
+        if other.access.buffer.scope != "global" or loop not in other.access.context.loops:
+            continue
+        if not other.forms or other.forms[-1].coefficient(last):
+            return ()
+    written = _as_written(subject, loop)
+    if written is None:
+        return ()
+    k = loop.vars.index(along)
+    edits = tuple(
+        Edit(expression_span(subject, loop.span.path, part[to]), ast.unparse(part[of]))
+        for part in written
+        for to, of in ((k, -1), (-1, k))
+    )
+    return (Fix(f"Let {along.name} be the last variable", edits),)
+
+
+def _as_written(subject: Subject, loop: Loop) -> tuple[list[ast.expr], list[ast.expr]] | None:
+    """The variables and the extents of a loop, if both are written out one by one."""
+    around = statements_around(subject, loop.span)
+    match around[-1] if around else None:
+        case ast.For(target=ast.Tuple(elts=names), iter=ast.Call(args=sizes) as call):
+            here = expression_span(subject, loop.span.path, call) == loop.span
+            plain = all(isinstance(n, ast.Name) for n in names)
+            plain = plain and not any(isinstance(s, ast.Starred) for s in sizes)
+            if here and plain and len(names) == len(loop.vars) == len(sizes):
+                return names, sizes
     return None

@@ -6,7 +6,8 @@ Observed with the 0.1.15 release: which names announce themselves, which are gon
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang.diagnostics.problem import Edit, Fix, Problem
@@ -15,6 +16,7 @@ from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.run import Run
 from tilelang.frontend.source import Source
+from tilelang.ops.source_edits import end_of, span_text
 
 
 @dataclass(frozen=True)
@@ -182,15 +184,28 @@ def without_keyword(source: Source, node: ast.Call, name: str) -> tuple[Fix, ...
     index = next((k for k, n in enumerate(items) if isinstance(n, ast.keyword) and n.arg == name), None)
     if index is None:
         return ()
-    own = source.span(items[index])
-    start, end = (own.line, own.column), (own.end_line, own.end_column)
-    if index:
-        before = source.span(items[index - 1])
-        start = before.end_line, before.end_column
-    elif len(items) > 1:
-        after = source.span(items[1])
-        end = after.line, after.column
-    return (Fix(f"Remove `{name}`", (Edit(Span(own.path, *start, *end), ""),)),)
+    before = source.span(items[index - 1]) if index else None
+    return (Fix(f"Remove `{name}`", (_without_item(source, source.span(items[index]), before),)),)
+
+
+def _without_item(source: Source, own: Span, before: Span | None) -> Edit:
+    """Take an item of a list of arguments or entries out with its comma: with its lines and what is noted
+    there, where nothing else stands on them.
+    """
+    lines = source.lines
+    behind = lines[own.end_line - 1][own.end_column - 1 :].rstrip("\r\n")
+    comma = re.match(r"[ \t]*,[ \t]*", behind)
+    rest = behind[comma.end() :] if comma else behind.lstrip()
+    first_on_line = not lines[own.line - 1][: own.column - 1].strip()
+    if first_on_line and (not rest or rest.startswith("#")):
+        return Edit(Span(own.path, own.line, 1, own.end_line + 1, 1), "")
+    if comma is not None:
+        return Edit(replace(own, end_column=own.end_column + comma.end()), "")
+    if before is None:
+        return Edit(own, "")
+    gap = replace(end_of(before), end_line=own.line, end_column=own.column)
+    noted = "#" in span_text(gap, source.text)
+    return Edit(own if noted else replace(own, line=gap.line, column=gap.column), "")
 
 
 def note_pass_configs(run: Run, node: ast.expr) -> None:
@@ -222,12 +237,8 @@ def _without_entry(source: Source, node: ast.Dict, index: int, name: str) -> tup
     key, value = node.keys[index], source.span(node.values[index])
     assert key is not None
     own = source.span(key)
-    start, end = (own.line, own.column), (value.end_line, value.end_column)
-    after = node.keys[index + 1] if index + 1 < len(node.keys) else None
-    if index:
-        before = source.span(node.values[index - 1])
-        start = before.end_line, before.end_column
-    elif after is not None:
-        following = source.span(after)
-        end = following.line, following.column
-    return (Fix(f"Remove `{name}`", (Edit(Span(own.path, *start, *end), ""),)),)
+    if "(" in span_text(replace(end_of(own), end_line=value.line, end_column=value.column), source.text):
+        return ()
+    before = source.span(node.values[index - 1]) if index else None
+    whole = replace(own, end_line=value.end_line, end_column=value.end_column)
+    return (Fix(f"Remove `{name}`", (_without_item(source, whole, before),)),)

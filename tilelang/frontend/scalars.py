@@ -7,12 +7,13 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.diagnostics.problem import Edit, Fix
 from tilelang.diagnostics.rules.python import TILE_AS_SCALAR
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.model import Late
 from tilelang.frontend.run import Run
 from tilelang.ir.tile_program import Access, Bind
-from tilelang.ir.values import Buffer, Index, Region, Unknown, show
+from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int, show
 
 
 def named_type(value: Any) -> str:
@@ -65,13 +66,37 @@ def scalar(run: Run, value: Any, span: Span) -> Any:
             zero = Index(0, None, span)
             return read_element(run, Region(value, (zero,), span))
         shape = "(" + ", ".join(map(show, value.shape)) + ")"
-        return run.report(TILE_AS_SCALAR, span, operand=f"`{value.name}`", shape=shape)
+        fixes = _indexed(run, value, span)
+        return run.report(TILE_AS_SCALAR, span, fixes=fixes, operand=f"`{value.name}`", shape=shape)
     if isinstance(value, Region):
         if not value.is_point:
             shape = "(" + ", ".join(map(show, value.extents)) + ")"
             return run.report(TILE_AS_SCALAR, span, operand=f"`{value.text()}`", shape=shape)
         return read_element(run, value)
     return value
+
+
+def _indexed(run: Run, buffer: Buffer, span: Span) -> tuple[Fix, ...]:
+    """The only element of a tile, or the one of this iteration where T.Parallel walks all of the tile."""
+    if run.text_of(span) != buffer.name or not buffer.shape:
+        return ()
+    sizes = [as_int(e) for e in buffer.shape]
+    walked = [
+        (v, as_int(low), as_int(extent))
+        for loop in run.context.loops
+        if loop.kind == "Parallel"
+        for v, low, extent in zip(loop.vars, loop.mins, loop.extents, strict=True)
+    ]
+    if all(size == 1 for size in sizes):
+        entries = ["0"] * len(sizes)
+    elif [(low, extent) for _, low, extent in walked] == [(0, size) for size in sizes]:
+        entries = [str(v.name) for v, _, _ in walked]
+        if any(run.scope.names.get(n) is not v for n, (v, _, _) in zip(entries, walked, strict=True)):
+            return ()
+    else:
+        return ()
+    text = f"{buffer.name}[{', '.join(entries)}]"
+    return (Fix(f"Write `{text}`", (Edit(span, text),)),)
 
 
 def read_element(run: Run, region: Region) -> Any:

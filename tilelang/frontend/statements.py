@@ -8,13 +8,13 @@ from typing import Any
 from tvm import ir
 
 from tilelang.diagnostics.rules.python import (
-    BUFFER_AUGMENTED,
     PYTHON_ERROR,
     UNKNOWN_ATTRIBUTE,
     UNKNOWN_NAME,
     UNSUPPORTED_PYTHON,
 )
 from tilelang.frontend.annotations import evaluated_annotation
+from tilelang.frontend.augmented_buffers import report_augmented_buffer
 from tilelang.frontend.debug_calls import device_assert
 from tilelang.frontend.decorators import decorated
 from tilelang.frontend.discovery import resolve
@@ -25,7 +25,6 @@ from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.loops import truth
 from tilelang.frontend.model import NO_VALUE, Flow, Late, TensorType
 from tilelang.frontend.names import bind_name, bound_value, read_name
-from tilelang.frontend.operators import SYMBOLS
 from tilelang.frontend.parameters import declare_parameter, pointer_type
 from tilelang.frontend.plain_functions import DROPPED, is_kernel_statement, note_kernel_statement
 from tilelang.frontend.run import Run
@@ -33,7 +32,7 @@ from tilelang.frontend.scalars import any_traced, scalar
 from tilelang.frontend.subscripts import region
 from tilelang.frontend.targets import assign, store, taint
 from tilelang.ir.tile_program import Evaluate
-from tilelang.ir.values import Buffer, Region, Unknown, show
+from tilelang.ir.values import Buffer, Region, Unknown
 from tilelang.language.externs import ptr
 
 
@@ -94,7 +93,7 @@ def augmented_assignment(run: Run, node: ast.AugAssign) -> Flow | None:
             value = run.eval(node.value)
             if isinstance(place, Region):
                 if not place.is_point:
-                    _whole_buffer(run, node, place.buffer)
+                    report_augmented_buffer(run, node, place, value)
                     return None
                 store(run, place, apply_binary(run, node, type(node.op), place, target, value, node.value))
             return None
@@ -116,7 +115,7 @@ def _augmented_name(run: Run, node: ast.AugAssign, target: ast.Name) -> None:
     old = read_name(run, target)
     value = run.eval(node.value)
     if isinstance(old, Buffer) and old.scope != "local.var":
-        _whole_buffer(run, node, old)
+        report_augmented_buffer(run, node, Region(old, None, run.span(target)), value)
         return
     if isinstance(old, list) and isinstance(node.op, ast.Add) and isinstance(value, list | tuple):
         if run.context.maybe:
@@ -125,21 +124,6 @@ def _augmented_name(run: Run, node: ast.AugAssign, target: ast.Name) -> None:
         return
     result = apply_binary(run, node, type(node.op), old, target, value, node.value)
     bind_name(run, target.id, result, run.span(target))
-
-
-_LOOP_NAMES = ("i", "j", "k", "l")
-
-
-def _whole_buffer(run: Run, node: ast.AugAssign, buffer: Buffer) -> None:
-    names = ", ".join(_LOOP_NAMES[: len(buffer.shape)]) if len(buffer.shape) <= 4 else "..."
-    run.report(
-        BUFFER_AUGMENTED,
-        run.span(node),
-        name=buffer.name,
-        op=SYMBOLS[type(node.op)],
-        vars=names,
-        shape=", ".join(map(show, buffer.shape)),
-    )
 
 
 def annotated_assignment(run: Run, node: ast.AnnAssign) -> Flow | None:
