@@ -23,6 +23,7 @@ from tilelang.frontend.native_functions import SourceNotFound
 from tilelang.ir.tile_program import TileProgram
 from tilelang.jit.compiling import prim_func_of, raise_errors
 from tilelang.jit.options import default_target
+from tilelang.jit.tile_function import TileFunction
 from tilelang.language.functions import PrimFunc
 
 # Operations are verified for some target; only what holds on each of them is raised at the definition.
@@ -43,14 +44,9 @@ class Definition:
         return X.PrimFunc
 
     @cached_property
-    def tile_function(self) -> X.PrimFunc:
+    def tile_function(self) -> TileFunction:
         """The kernel before any lowering. Raises KernelError with every problem."""
-        return prim_func_of(self.program, default_target())
-
-    @cached_property
-    def buffer_map(self) -> dict[X.Var, X.Var]:
-        """The parameters that are tensors; each is its buffer: it has a shape and a dtype."""
-        return {p: p for p in self.tile_function.params if X.is_buffer_var(p)}
+        return TileFunction.of(prim_func_of(self.program, default_target()))
 
     def text(self) -> str | None:
         """The kernel as tvm prints it; None for one with mistakes, or that needs values to be known."""

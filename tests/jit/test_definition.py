@@ -169,7 +169,7 @@ def test_a_factory_may_leave_its_kernel_to_another_function():
     def returning(n):
         return doubled(n)
 
-    assert returning.mode == "lazy" and returning.out_idx == [-1]
+    assert returning.is_lazy_mode() and returning.out_idx == [-1]
     torch.testing.assert_close(returning.compile(32)(a), a * 2)
 
 

@@ -188,5 +188,5 @@ def test_a_matched_tensor_tells_its_size() -> None:
     x, y = torch.arange(70, dtype=torch.float32), torch.zeros(70)
     kernel(x, y)
     assert torch.equal(y, x + 1)
-    with pytest.raises(ValueError, match="b: dimension 0 is 69, expected 70"):
+    with pytest.raises(ValueError, match="dimension 0 is 69, expected 70"):
         kernel(x, y[:69].contiguous())

@@ -39,34 +39,38 @@ def test_numpy_arrays_are_tensors_too():
 
 
 def test_the_number_of_arguments():
-    with refused("kernel takes 2 arguments (A, B), got 3; C is allocated and returned"):
+    with refused(
+        "Kernel expected 2 inputs, but 3 are provided: kernel takes 2 arguments (A, B); C is allocated"
+    ):
         Binder(GEMM).bind([torch.zeros(2, 3)] * 3)
 
 
 def test_a_dimension_that_disagrees_names_both_tensors():
-    with refused("B: dimension 0 is 4, expected 3 = K (K = 3 from dimension 1 of A)"):
+    with refused("kernel kernel input B shape[0] mismatch: dimension 0 is 4, expected 3 = K (K = 3 from"):
         Binder(GEMM).bind([torch.zeros(2, 3), torch.zeros(4, 5)])
 
 
 def test_a_fixed_dimension():
-    with refused("A: dimension 1 is 9, expected 8"):
+    with refused("input A shape[1] mismatch: dimension 1 is 9, expected 8"):
         Binder(plan(tensor("A", "M", 8))).bind([torch.zeros(2, 9)])
 
 
 def test_rank_dtype_device_and_type():
     binder = Binder(GEMM)
-    with refused("A has 1 dimensions (6,), expected 2: (M, K)"):
+    with refused("A ndim mismatch, expected 2: (M, K), got 1: (6,)"):
         binder.bind([torch.zeros(6), torch.zeros(3, 2)])
-    with refused("B has dtype float16, expected float32"):
+    with refused("B dtype mismatch, expected float32, got float16"):
         binder.bind([torch.zeros(2, 3), torch.zeros(3, 2, dtype=torch.float16)])
-    with refused("A is on meta, but kernel was compiled for cpu and needs tensors on cpu"):
+    with refused("A device_type mismatch, expected cpu, got meta: kernel was compiled for cpu"):
         binder.bind([torch.zeros(2, 3, device="meta"), torch.zeros(3, 2)])
     with refused("A must be a tensor of float32, got list"):
         binder.bind([[1.0], torch.zeros(3, 2)])
 
 
 def test_a_transposed_tensor_is_refused_with_advice():
-    with refused("A is not contiguous: the stride of dimension 1 is 2, expected 1; pass A.contiguous()"):
+    with refused(
+        "A strides[1] mismatch: it is not contiguous, the stride of dimension 1 is 2, expected 1; pass A"
+    ):
         Binder(GEMM).bind([torch.zeros(3, 2).t(), torch.zeros(3, 2)])
 
 
@@ -83,7 +87,7 @@ def test_a_stride_of_one_element_does_not_matter():
 def test_declared_strides_are_solved():
     declared = plan(tensor("A", "M", "N", strides=("S", 1)))
     assert Binder(declared).bind([torch.zeros(4, 10)[:, :6]]).sizes == {"M": 4, "N": 6, "S": 10}
-    with refused("A: stride of dimension 1 is 4, expected 1"):
+    with refused("A strides[1] mismatch: stride of dimension 1 is 4, expected 1"):
         Binder(declared).bind([torch.zeros(6, 4).t()])
 
 
@@ -92,7 +96,7 @@ def test_one_unknown_in_an_expression_is_solved_from_it():
     assert Binder(linear).bind([torch.zeros(10), torch.zeros(4)]).sizes == {"M": 4, "N": 6}
     doubled = plan(tensor("A", "M * 2"), symbols=("M",))
     assert Binder(doubled).bind([torch.zeros(10)]).sizes == {"M": 5}
-    with refused("A dimension 0 is 9, but no integer M makes M * 2 that"):
+    with refused("A shape[0] mismatch: dimension 0 is 9, but no integer M makes M * 2 that"):
         Binder(doubled).bind([torch.zeros(9)])
 
 
@@ -115,7 +119,7 @@ def test_scalars():
 
 def test_tolerated_dtypes():
     assert Binder(plan(tensor("A", "M", dtype="uint8"))).bind([torch.zeros(3, dtype=torch.bool)])
-    with refused("A has dtype int16, expected int8"):
+    with refused("A dtype mismatch, expected int8, got int16"):
         Binder(plan(tensor("A", "M", dtype="int8"))).bind([torch.zeros(3, dtype=torch.int16)])
 
 

@@ -50,7 +50,9 @@ def parse_target(spec: Any) -> Target:
         return spec
     if not isinstance(spec, str | Mapping) and hasattr(spec, "kind"):  # tvm.target.Target
         attrs = getattr(spec, "attrs", {})
-        spec = {"kind": str(getattr(spec.kind, "name", spec.kind)), "arch": str(attrs.get("arch", ""))}
+        kind = str(getattr(spec.kind, "name", spec.kind))
+        arch = attrs.get("mcpu", "") if _ALIASES.get(kind, kind) == "hip" else attrs.get("arch", "")
+        spec = {"kind": kind, "arch": str(arch)}
     if isinstance(spec, Mapping):
         kind, arch = str(spec.get("kind", "")), str(spec.get("arch", "") or "")
     else:

@@ -43,7 +43,7 @@ def register_hip_postproc_callback(
 def register_c_postproc_callback(
     func: Postprocess | bool | None = None, override: bool = True
 ) -> Postprocess | Callable[[Postprocess], Postprocess]:
-    """Raises ValueError when applied: LLVM compiles for the CPU, not the C that target `c` shows."""
+    """As `register_cuda_postproc_callback`, for the C that target `c` shows: comments may be added."""
     return _decorator(register_c_postproc, func, override)
 
 

@@ -29,7 +29,7 @@ from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions
 from tilelang.jit.pass_configs import PassConfigKey
 from tilelang.jit.pass_contexts import accept_language_keys
-from tilelang.jit.postprocess import edited, has_postprocess
+from tilelang.jit.postprocess import edited, edits_c, has_postprocess
 from tilelang.ops.registry import TILE_OPS
 from tilelang.passes.split_vectors import split_vectors
 from tilelang.runtime.artifact import Artifact
@@ -120,6 +120,13 @@ def _read_lines(path: str) -> list[str] | None:
 def compile_func(func: X.PrimFunc, options: CompileOptions, factory: str | None = None) -> JITKernel:
     """Compile a tile function, or take its kernel from this process or its artifact from the disk cache."""
     options = options.resolved()
+    kernel = _kernel(func, options, factory)
+    if options.asks_for_c and edits_c():
+        kernel.get_kernel_source()  # raises for a registered function whose edit would have no effect
+    return kernel
+
+
+def _kernel(func: X.PrimFunc, options: CompileOptions, factory: str | None) -> JITKernel:
     assert options.target is not None
     if UNLAUNCHED in func.attrs and options.target.kind != "cpu":
         name = func.attrs["global_symbol"]

@@ -9,6 +9,7 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -28,7 +29,8 @@ from tilelang.frontend.live import (
 from tilelang.ir.tile_program import TileProgram
 from tilelang.jit.compiling import compile_func, compile_program, prim_func_of, raise_errors
 from tilelang.jit.kernel import JITKernel
-from tilelang.jit.options import CompileOptions, default_target_stamp
+from tilelang.jit.options import CompileOptions, check_backend, default_target_stamp
+from tilelang.jit.tile_function import TileFunction
 from tilelang.language.functions import PrimFunc
 from tilelang.language.surroundings import keep_surroundings
 from tilelang.language.values import OutsideKernelError
@@ -61,27 +63,41 @@ class JITFunction(Generic[P, R]):
         functools.update_wrapper(self, function)
         self.signature = inspect.signature(function)
         self._mode: _Eager | _Lazy | None = None
+        self._used = False
         self._variants: dict[Any, JITFunction] = {}
 
     @property
     def mode(self) -> str:
-        """`eager` or `lazy`."""
-        return self._how().name
+        """`eager` or `lazy` once it has been used, `auto` until then; `mode_for` always tells."""
+        return self._how().name if self._used else "auto"
 
     @property
     def out_idx(self) -> list[int] | None:
         """Which parameters of a lazy kernel are outputs; None if it was not said."""
         return None if self.options.out_idx is None else list(self.options.out_idx)
 
+    @out_idx.setter
+    def out_idx(self, out_idx: int | Sequence[int] | None) -> None:
+        self._change(out_idx=CompileOptions.read(out_idx=out_idx).out_idx)
+
     @property
     def pass_configs(self) -> dict[str, Any]:
         """The pass configurations it is compiled under, by their texts."""
         return dict(self.options.pass_configs)
 
+    @pass_configs.setter
+    def pass_configs(self, pass_configs: Mapping[Any, Any] | None) -> None:
+        self._change(pass_configs=CompileOptions.read(pass_configs=pass_configs).pass_configs)
+
     @property
     def target(self) -> Any:
-        """The target as it was asked for; None for one that is chosen at each call."""
+        """The target as it was asked for; None for one that is chosen at each call. May be set."""
         return self.options.named_target
+
+    @target.setter
+    def target(self, target: Any) -> None:
+        read = CompileOptions.read(target=target, execution_backend=self.options.execution_backend)
+        self._change(target=read.target, named_target=read.named_target)
 
     @property
     def target_host(self) -> Any:
@@ -92,6 +108,11 @@ class JITFunction(Generic[P, R]):
     def execution_backend(self) -> str | None:
         """The backend as it was asked for; every name means the one runtime there is."""
         return self.options.execution_backend
+
+    @execution_backend.setter
+    def execution_backend(self, backend: str | None) -> None:
+        check_backend(backend, self.options.target)
+        self._change(execution_backend=backend)
 
     @property
     def compile_flags(self) -> list[str] | None:
@@ -120,13 +141,25 @@ class JITFunction(Generic[P, R]):
 
     def is_lazy_mode(self) -> bool:
         """Whether it is a factory of kernels, not a kernel."""
-        return self.mode == "lazy"
+        return self._how().name == "lazy"
+
+    def initialize_jit_mode(self, *args: Any, **kwargs: Any) -> str:
+        """`eager` or `lazy`, as a call with these arguments finds it, which `mode` says from now on."""
+        self._used = True
+        return self.mode_for(*args, **kwargs)
+
+    def _change(self, **changes: Any) -> None:
+        """Other options from now on: what was compiled under the old ones is forgotten."""
+        self.options = replace(self.options, **changes)
+        self._mode = None
+        self._variants = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Eager: run on tensors. Lazy: the kernel for these values.
 
         Raises KernelError with every problem found.
         """
+        self._used = True
         given: dict[str, Any] = _with_tuned(kwargs)
         result: Any = self._how(args, given).call(args, given)
         return result
@@ -135,13 +168,15 @@ class JITFunction(Generic[P, R]):
         """The kernel without running it: sizes (`M=1024`) and parameters by name, tensors where sizes come
         from them.
         """
+        self._used = True
         given = _with_tuned(kwargs)
         return self._how(args, given).compile(args, given)
 
-    def get_tir(self, *args: Any, **kwargs: Any) -> X.PrimFunc:
+    def get_tir(self, *args: Any, **kwargs: Any) -> TileFunction:
         """The tile function for these values, before any lowering."""
+        self._used = True
         given = _with_tuned(kwargs)
-        return self._how(args, given).tile_function(args, given)
+        return TileFunction.of(self._how(args, given).tile_function(args, given))
 
     def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:
         """The generated source of the kernel for these values."""

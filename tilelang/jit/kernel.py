@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tilelang.arch.target import parse_target
+from tilelang.jit.adapter.base import BaseKernelAdapter, adapter_of
 from tilelang.jit.kernel_param import KernelParam, kernel_params
+from tilelang.jit.kernel_target import KernelTarget
 from tilelang.jit.options import CompileOptions
+from tilelang.jit.postprocess import edited_c
+from tilelang.jit.tile_function import TileFunction
 from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.bind import in_order
 from tilelang.runtime.launch import LoadedKernel
@@ -37,7 +41,7 @@ class JITKernel:
         self, artifact: Artifact, prim_func: Any = None, options: CompileOptions | None = None
     ) -> None:
         self.artifact = artifact
-        self.prim_func = prim_func
+        self.prim_func = None if prim_func is None else TileFunction.of(prim_func)
         self.options = options or CompileOptions.read(target=artifact.target)
         self.latency: float | None = None
         self.ref_latency: float | None = None
@@ -61,7 +65,7 @@ class JITKernel:
     @cached_property
     def params(self) -> list[KernelParam]:
         """All parameters in call order, outputs included."""
-        return kernel_params(self.artifact.plan)
+        return kernel_params(self.artifact.plan, self.prim_func)
 
     @property
     def out_idx(self) -> list[int]:
@@ -94,9 +98,9 @@ class JITKernel:
         return self.options.verbose
 
     @property
-    def adapter(self) -> LoadedKernel:
-        """What carries out the launch plan."""
-        return self._loaded
+    def adapter(self) -> BaseKernelAdapter:
+        """What carries out the launches, as an object of its own."""
+        return adapter_of(self, self._loaded)
 
     @property
     def torch_function(self) -> Callable[..., Any]:
@@ -104,15 +108,16 @@ class JITKernel:
         return self._loaded
 
     @property
-    def target(self) -> str:
-        """The target it was compiled for, such as `cuda:sm_90`."""
-        return self.artifact.target
+    def target(self) -> KernelTarget:
+        """The target it was compiled for: tvm's object, which prints as ours does (`cuda:sm_90`)."""
+        return KernelTarget(self.artifact.target, self.options.asks_for_c)
 
     def get_kernel_source(self, kernel_only: bool = True) -> str:
         """The generated source: CUDA, HIP or Metal; for the CPU the loops that LLVM compiles, for the target
         `c` written as C where that has words for them.
         """
-        source = self._c_source or self.artifact.source
+        shown = self._c_source
+        source = self.artifact.source if shown is None else edited_c(shown)
         return source if kernel_only else f"{source}\n{self.get_host_source()}"
 
     @cached_property
@@ -244,7 +249,7 @@ class JITKernel:
     def export_library(self, kernel_file: str | os.PathLike[str]) -> None:
         """Write the binary alone: a cubin, or the object code of the CPU. `save` also writes the plan."""
         if not self.artifact.binary:
-            raise ValueError(f"{self.artifact.name} for {self.target} has source but no binary")
+            raise ValueError(f"{self.artifact.name} for {self.artifact.target} has source but no binary")
         Path(kernel_file).write_bytes(self.artifact.binary)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -260,7 +265,7 @@ class JITKernel:
         vars(self).update(state, prim_func=None, _loaded=LoadedKernel(state["artifact"]))
 
     def __repr__(self) -> str:
-        return f"<JITKernel {self.artifact.name} for {self.target}>"
+        return f"<JITKernel {self.artifact.name} for {self.artifact.target}>"
 
 
 def load(path: str | os.PathLike[str]) -> JITKernel:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,16 +14,25 @@ from tilelang.language.dtypes import DType
 from tilelang.runtime.plan import LaunchPlan, ScalarParam, SizeExpr, TensorParam
 from tilelang.runtime.tensors import torch_dtype
 
+_OPERATORS: Mapping[type[ast.operator], Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
 
 @dataclass(frozen=True)
 class KernelParam:
-    """dtype and shape of a parameter; a scalar has no dimensions, a run-time size is its name or expression.
+    """dtype and shape of a parameter; a scalar has no dimensions, a run-time size is tvm's variable of that
+    name, or an expression of such.
 
     record: the parameter in the launch plan.
     """
 
     dtype: DType
-    shape: list[SizeExpr]
+    shape: list[Any]
     name: str = ""
     record: TensorParam | ScalarParam | None = field(default=None, repr=False, compare=False)
 
@@ -65,7 +76,39 @@ class KernelParam:
         return self.dtype.startswith("float4")
 
 
-def kernel_params(plan: LaunchPlan) -> list[KernelParam]:
-    """The parameters of a plan in call order, outputs included, workspaces of the runtime not."""
+def kernel_params(plan: LaunchPlan, func: Any = None) -> list[KernelParam]:
+    """The parameters of a plan in call order, outputs included, workspaces of the runtime not.
+
+    func: the tile function, whose variables stand for run-time sizes; without it they are new ones.
+    """
     shown: Sequence[TensorParam | ScalarParam] = plan.params[: len(plan.params) - plan.hidden]
-    return [KernelParam(DType(p.dtype), list(getattr(p, "shape", ())), p.name, p) for p in shown]
+    buffers = {} if func is None else {str(b.name): b for b in func.buffer_map.values()}
+    variables = {name: X.Var(name, "int64" if name in plan.wide else "int32") for name in plan.symbols}
+    found = []
+    for param in shown:
+        written = getattr(param, "shape", ())
+        if param.name in buffers:
+            shape = KernelParam.from_buffer(buffers[param.name]).shape
+        else:
+            shape = [_expression(size, variables) for size in written]
+        found.append(KernelParam(DType(param.dtype), shape, param.name, param))
+    return found
+
+
+def _expression(size: SizeExpr, variables: Mapping[str, Any]) -> Any:
+    """A size of a plan over tvm's variables; its text where tvm's arithmetic has no such operation."""
+    if isinstance(size, int):
+        return size
+    found = _node(ast.parse(size, mode="eval").body, variables)
+    return size if found is None else found
+
+
+def _node(node: ast.expr, variables: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.Name):
+        return variables[node.id]
+    if isinstance(node, ast.Constant):
+        return node.value
+    if not isinstance(node, ast.BinOp) or type(node.op) not in _OPERATORS:
+        return None
+    left, right = _node(node.left, variables), _node(node.right, variables)
+    return None if left is None or right is None else _OPERATORS[type(node.op)](left, right)

@@ -7,9 +7,10 @@ tell what the function does.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 
-from tilelang.arch.target import Target
+from tilelang.arch.target import Target, parse_target
 from tilelang.facts.reports import GeneratedSource
 
 Postprocess = Callable[[str, Target], str]
@@ -31,14 +32,16 @@ def register_hip_postproc(func: Postprocess, override: bool = True) -> Postproce
 
 
 def register_c_postproc(func: Postprocess, override: bool = True) -> Postprocess:
-    """Raises ValueError: LLVM compiles for the CPU; the C that target `c` shows is not compiled."""
-    raise ValueError(
-        "register_c_postproc has nothing to edit: LLVM compiles for the CPU, not the C that target c shows"
-    )
+    """As `register_cuda_postproc`, for the C that kernels for target `c` show.
+
+    LLVM compiles for the CPU, not that text: a function may add comments to it; compiling
+    raises ValueError if it changes more.
+    """
+    return _register("c", func, override)
 
 
 def unregister_postproc(kind: str) -> None:
-    """Forget the function registered for `cuda` or `hip`."""
+    """Forget the function registered for `cuda`, `hip` or `c`."""
     _REGISTERED.pop(kind, None)
 
 
@@ -66,6 +69,35 @@ def edited(source: GeneratedSource, target: Target) -> GeneratedSource:
         for i, number in enumerate((*source.line_map, *[0] * len(after))[: len(after)])
     )
     return dataclasses.replace(source, text=text, line_map=lines)
+
+
+def edits_c() -> bool:
+    """Whether the C that target `c` shows is edited."""
+    return "c" in _REGISTERED
+
+
+def edited_c(source: str) -> str:
+    """The C of a kernel for the CPU as the registered function leaves it.
+
+    Raises ValueError if it changes more than comments, TypeError if it returns no text.
+    """
+    function = _REGISTERED.get("c")
+    if function is None:
+        return source
+    text = function(source, parse_target("cpu"))
+    if not isinstance(text, str):
+        raise TypeError(f"the c postproc function returned {type(text).__name__}; expected the source as str")
+    if _code(text) != _code(source):
+        raise ValueError(
+            "the c postproc function changes more than comments: LLVM compiles for the CPU, not the C that "
+            "target c shows, so the change would have no effect"
+        )
+    return text
+
+
+def _code(source: str) -> list[str]:
+    """The words of a C text without its comments."""
+    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.DOTALL).split()
 
 
 def _register(kind: str, func: Postprocess, override: bool) -> Postprocess:

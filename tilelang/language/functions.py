@@ -49,8 +49,7 @@ class PrimFunc:
         """What tile functions have (`script()`, `params`, `attrs`, ...) is asked of the kernel's own."""
         if name.startswith("_") or self.__dict__.get("definition") is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        owner = self.definition if name == "buffer_map" else self.definition.tile_function
-        return getattr(owner, name)
+        return getattr(self.definition.tile_function, name)
 
     def __repr__(self) -> str:
         return f"<kernel function {self.function.__qualname__}>" if self.definition is None else str(self)

@@ -52,6 +52,11 @@ class Artifact:
         """What files of this source end with, without the dot."""
         return _EXTENSION.get(self.language, "txt")
 
+    @property
+    def kernel_source(self) -> str:
+        """The generated source, as `source`."""
+        return self.source
+
     def __getstate__(self) -> dict[str, Any]:
         """All but the entry points, which live in this process."""
         return vars(self) | {"loaded": None}

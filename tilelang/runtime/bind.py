@@ -39,8 +39,12 @@ _INT_BITS = {
 _MOST = 2**31 - 1  # of elements along a dimension
 
 
-class ArgumentError(ValueError):
-    """The arguments of a call do not fit the kernel."""
+class ArgumentError(ValueError, RuntimeError):
+    """The arguments of a call do not fit the kernel.
+
+    Both classes, since callers expect one or the other: the language's release raises RuntimeError where host
+    code finds the mistake and ValueError where Python does.
+    """
 
 
 def in_order(plan: LaunchPlan, given: int, named: Mapping[str, Any]) -> list[Any]:
@@ -107,7 +111,8 @@ class Binder:
             outputs = ", ".join(self.plan.params[i].name for i in self.plan.outputs)
             note = f"; {outputs} is allocated and returned" if outputs else ""
             raise ArgumentError(
-                f"{self.plan.entry} takes {len(self.inputs)} arguments ({names}), got {len(args)}{note}"
+                f"Kernel expected {len(self.inputs)} inputs, but {len(args)} are provided: "
+                f"{self.plan.entry} takes {len(self.inputs)} arguments ({names}){note}"
             )
         solver = _Solver(self.plan)
         for param, arg in zip(self.inputs, args, strict=True):
@@ -142,25 +147,29 @@ class Binder:
         """The device of an argument of which only the address counts."""
         if isinstance(arg, int) and not isinstance(arg, bool):
             if arg <= 0:
-                raise ArgumentError(f"{param.name} must be a tensor or an address, got {arg}")
+                raise ArgumentError(f"{self._input(param)} must be a tensor or an address, got {arg}")
             return device
         found = view(arg)
         if found is None:
-            raise ArgumentError(f"{param.name} must be a tensor or an address, got {type(arg).__name__}")
+            kind = type(arg).__name__
+            raise ArgumentError(f"{self._input(param)} must be a tensor or an address, got {kind}")
         return self._on_device(param, found, device).device
 
     def _tensor(self, param: TensorParam, arg: Any, device: str | None) -> TensorView:
         found = view(arg)
         if found is None:
-            raise ArgumentError(f"{param.name} must be a tensor of {param.dtype}, got {type(arg).__name__}")
+            kind = type(arg).__name__
+            raise ArgumentError(f"{self._input(param)} must be a tensor of {param.dtype}, got {kind}")
         found = unpacked(found, param.dtype)
         if not same_dtype(found.dtype, param.dtype):
-            raise ArgumentError(f"{param.name} has dtype {found.dtype}, expected {param.dtype}")
+            raise ArgumentError(
+                f"{self._input(param)} dtype mismatch, expected {param.dtype}, got {found.dtype}"
+            )
         if len(found.shape) != len(param.shape):
             expected = ", ".join(map(str, param.shape))
             raise ArgumentError(
-                f"{param.name} has {len(found.shape)} dimensions {found.shape}, "
-                f"expected {len(param.shape)}: ({expected})"
+                f"{self._input(param)} ndim mismatch, expected {len(param.shape)}: ({expected}), "
+                f"got {len(found.shape)}: {found.shape}"
             )
         return self._on_device(param, found, device)
 
@@ -169,32 +178,44 @@ class Binder:
         wanted = _DEVICE_OF_KIND[self.plan.kind]
         if kind != wanted:
             raise ArgumentError(
-                f"{param.name} is on {found.device}, but {self.plan.entry} was compiled for {self.plan.kind} "
-                f"and needs tensors on {wanted}"
+                f"{self._input(param)} device_type mismatch, expected {wanted}, got {found.device}: "
+                f"{self.plan.entry} was compiled for {self.plan.kind}"
             )
         if device is not None and found.device != device:
-            raise ArgumentError(f"{param.name} is on {found.device}, the tensors before it are on {device}")
+            raise ArgumentError(
+                f"{self._input(param)} device_id mismatch: it is on {found.device}, "
+                f"the tensors before it are on {device}"
+            )
         return found
+
+    def _input(self, param: TensorParam | ScalarParam) -> str:
+        return _input_text(self.plan, param.name)
 
     def _scalar(self, param: ScalarParam, arg: Any) -> Any:
         value = arg.item() if hasattr(arg, "item") else arg
         if isinstance(value, bool) or not isinstance(value, int | float):
             if param.dtype == "bool" and isinstance(value, bool):
                 return int(value)
-            raise ArgumentError(f"{param.name} must be a number of {param.dtype}, got {type(arg).__name__}")
+            kind = type(arg).__name__
+            raise ArgumentError(f"{self._input(param)} must be a number of {param.dtype}, got {kind}")
         bits = _INT_BITS.get(param.dtype)
         if bits is None:
             return value
         if not isinstance(value, int):
-            raise ArgumentError(f"{param.name} must be an integer of {param.dtype}, got {value!r}")
+            raise ArgumentError(f"{self._input(param)} must be an integer of {param.dtype}, got {value!r}")
         low, high = (0, 2**bits) if param.dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1))
         if not low <= value < high:
-            raise ArgumentError(f"{param.name} = {value} does not fit into {param.dtype}")
+            raise ArgumentError(f"{self._input(param)} = {value} does not fit into {param.dtype}")
         return value
 
     def _shape(self, param: TensorParam | ScalarParam, sizes: dict[str, int]) -> tuple[int, ...]:
         assert isinstance(param, TensorParam)  # scalars are never outputs
         return tuple(compile_size(s).evaluate(sizes) for s in param.shape)
+
+
+def _input_text(plan: LaunchPlan, name: str) -> str:
+    """How messages call an argument."""
+    return f"kernel {plan.entry} input {name}"
 
 
 @dataclass(frozen=True)
@@ -205,6 +226,12 @@ class _Equation:
     what: str  # "dimension 0", "stride of dimension 0"
     size: Size
     found: int
+
+    @property
+    def part(self) -> str:
+        """The same as an element of the tensor's `shape` or `strides`."""
+        dimension = self.what.rpartition(" ")[2]
+        return f"{'strides' if self.what.startswith('stride') else 'shape'}[{dimension}]"
 
 
 class _Solver:
@@ -229,9 +256,9 @@ class _Solver:
         for d, size in enumerate(param.shape):
             if found.shape[d] > _MOST:
                 raise ArgumentError(
-                    f"{param.name}: dimension {d} is {found.shape[d]}, but kernels count the elements of a "
-                    f"dimension with 32 bits, up to {_MOST}: pass the tensor in parts, or give it one more "
-                    f"dimension"
+                    f"{self._input(param.name)}: dimension {d} is {found.shape[d]}, but kernels count the "
+                    f"elements of a dimension with 32 bits, up to {_MOST}: pass the tensor in parts, or give "
+                    f"it one more dimension"
                 )
             self._open.append(_Equation(param.name, f"dimension {d}", compile_size(size), found.shape[d]))
         if 0 in found.shape:
@@ -250,8 +277,9 @@ class _Solver:
         for d in reversed(range(len(found.shape))):
             if found.shape[d] > 1 and found.strides[d] != expected:
                 raise ArgumentError(
-                    f"{param.name} is not contiguous: the stride of dimension {d} is {found.strides[d]}, "
-                    f"expected {expected}; pass {param.name}.contiguous(), or declare it with T.StridedTensor"
+                    f"{self._input(param.name)} strides[{d}] mismatch: it is not contiguous, the stride of "
+                    f"dimension {d} is {found.strides[d]}, expected {expected}; "
+                    f"pass {param.name}.contiguous(), or declare it with T.StridedTensor"
                 )
             expected *= found.shape[d]
 
@@ -310,7 +338,8 @@ class _Solver:
         value = equation.found if size.text == symbol else size.solve(symbol, equation.found, self.sizes)
         if value is None:
             raise ArgumentError(
-                f"{equation.name} {equation.what} is {equation.found}, "
+                f"{self._input(equation.name)} {equation.part} mismatch: {equation.what} is "
+                f"{equation.found}, "
                 f"but no integer {symbol} makes {size.text} that"
             )
         self.sizes[symbol] = value
@@ -327,4 +356,10 @@ class _Solver:
                 f"{s} = {self.sizes[s]} from {self._origin[s]}" for s in size.symbols if s in self._origin
             ]
             why = f" = {size.text}" + (f" ({', '.join(origins)})" if origins else "")
-        raise ArgumentError(f"{equation.name}: {equation.what} is {equation.found}, expected {expected}{why}")
+        raise ArgumentError(
+            f"{self._input(equation.name)} {equation.part} mismatch: "
+            f"{equation.what} is {equation.found}, expected {expected}{why}"
+        )
+
+    def _input(self, name: str) -> str:
+        return _input_text(self._plan, name)
