@@ -1,4 +1,4 @@
-"""Tensors of 4-bit elements on the CPU target: two in a byte, the first one in its low half."""
+"""Tensors of 4-bit elements: two in a byte, the first one in its low half."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from tests.on_device import compiled_for
+from tests.on_device import DEVICES, compiled_for
 from tilelang.analysis.check import check_source
 from tilelang.runtime.bind import ArgumentError
 
@@ -43,17 +43,18 @@ def narrowed(A, dtype=T.int4):
     return B
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", sorted(VALUES))
-def test_read_and_written(name: str):
+def test_read_and_written(name: str, device: str):
     codes = np.random.default_rng(0).integers(0, 16, (8, 32))
     packed = torch.from_numpy((codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8))
     values = torch.tensor(VALUES[name], dtype=torch.float32)[torch.from_numpy(codes)]
-    stored = packed.view(T.dtype(name).as_torch())
-    found = compiled_for(widened, "cpu")(stored, dtype=T.dtype(name))
-    assert torch.equal(found, values)
-    back = compiled_for(narrowed, "cpu")(values, dtype=T.dtype(name))
+    stored = packed.view(T.dtype(name).as_torch()).to(device)
+    found = compiled_for(widened, device)(stored, dtype=T.dtype(name))
+    assert torch.equal(found.cpu(), values)
+    back = compiled_for(narrowed, device)(values.to(device), dtype=T.dtype(name))
     assert back.shape == (8, 16) and back.dtype == T.dtype(name).as_torch()
-    assert torch.equal(back.view(torch.uint8), packed)
+    assert torch.equal(back.view(torch.uint8).cpu(), packed)
 
 
 def test_wrong_tensors_are_named():
@@ -64,7 +65,7 @@ def test_wrong_tensors_are_named():
         kernel(torch.zeros(8, 16, dtype=torch.int32))
 
 
-def test_gpus_refuse_them_with_what_to_do():
+def test_metal_refuses_them_with_what_to_do():
     text = """
 import tilelang
 import tilelang.language as T
@@ -76,5 +77,5 @@ def k(A):
         for i, j in T.Parallel(64, 64):
             A[i, j] = 1
 """
-    (problem,) = check_source("k.py", text, "cuda:sm_90").all_problems()
+    (problem,) = check_source("k.py", text, "metal").all_problems()
     assert problem.rule == "missing-dtype" and "declare uint8 with two elements in a byte" in problem.message

@@ -50,6 +50,24 @@ def update(block: _Block, name: str, args: list[Any], mask: np.ndarray) -> Any:
     return old
 
 
+def store_half(block: _Block, args: list[Any], mask: np.ndarray) -> None:
+    """Half a byte; two threads may write the two halves of a byte at once, but not the same one."""
+    element = args[0].args[0]
+    buffer = element.source
+    index, _ = block._index(element.indices[0], mask)
+    block._check(buffer, index[mask], False)
+    bit, code = (
+        np.broadcast_to(np.asarray(block.e.value(a, mask)), (block.threads,))[mask] for a in args[1:]
+    )
+    assert code.dtype == np.uint8 and (code < 16).all() and np.isin(bit, (0, 4)).all()
+    halves = np.stack([index[mask], bit], 1)
+    if len(np.unique(halves, axis=0)) < len(halves):
+        raise EmulationError(f"line {block.line}: {buffer.name}: two threads write the same half of a byte")
+    cells = _cells(block, buffer, index[:, None], mask)
+    for at, shift, value in zip(index[mask], bit, code, strict=True):
+        cells[at] = cells[at] & (0xF0 >> shift) | value << shift
+
+
 def _cells(block: _Block, buffer: Any, places: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """The elements of the buffer, to be changed in place; ordinary accesses of others are races."""
     if buffer.scope() == "global":

@@ -469,6 +469,15 @@ class _Block:
         if name == "check":
             self._assert(call.args[0], str(call.args[1].value), mask)
             return None
+        if name == "store_half":
+            return atomics.store_half(self, list(call.args), mask)
+        if name == "encode_float4":
+            return instructions.encode_float4(np.asarray(self.e.value(call.args[0], mask)))
+        if (pair := instructions.PACKED_PAIR.fullmatch(name)) is not None:
+            return self._decode_pair(pair[1], call.args[0].args[0], call.args[1], mask)
+        if name.startswith("decode_float4"):
+            codes = np.asarray(self.e.value(call.args[0], mask))
+            return instructions.decode("float4", codes).astype(numpy_dtype(dtype_of(call)))
         if name.startswith("atomic_"):
             return atomics.update(self, name, list(call.args), mask)
         if name == "wgmma_wait":
@@ -485,6 +494,15 @@ class _Block:
             self._mma(name, *(a.args[0] for a in call.args), mask)
             return None
         raise NotImplementedError(name)
+
+    def _decode_pair(self, dtype: str, to: Any, byte: Any, mask: np.ndarray) -> None:
+        """Both numbers of a byte to two neighbouring registers."""
+        whole = np.broadcast_to(np.asarray(self.e.value(byte, mask)), (self.threads,))
+        first = np.broadcast_to(np.asarray(self.e.value(to.indices[0], mask)), (self.threads,))
+        at = (first[:, None] + np.arange(2))[mask]
+        self._check(to.source, at, True)
+        both = np.stack([whole & 15, whole >> 4], 1)[mask]
+        self.local[to.source.__chandle__()][self.number[mask][:, None], at] = instructions.decode(dtype, both)
 
     def _collective(self, name: str, args: list[Any], mask: np.ndarray) -> Any:
         """Threads exchange values where they are."""

@@ -11,6 +11,8 @@ import re
 import ml_dtypes
 import numpy as np
 
+from tilelang.arch.float_formats import FORMATS
+
 WARP = 32
 _LANE = np.arange(WARP)
 _GROUP, _MEMBER = _LANE // 4, _LANE % 4
@@ -99,6 +101,24 @@ def seen(x: np.ndarray, operand: str) -> np.ndarray:
         return x.astype(np.float64)
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)
     return bits.view(np.float32).astype(np.float64)
+
+
+def encode_float4(value: np.ndarray) -> np.ndarray:
+    """The codes of the nearest float4_e2m1fn; what is too large becomes the largest."""
+    form = FORMATS["float4_e2m1fn"]
+    return np.vectorize(form.encode, otypes=[np.uint8])(value)
+
+
+PACKED_PAIR = re.compile(r"decode_(float4|int4|uint4)x2_b?float16")
+
+
+def decode(dtype: str, codes: np.ndarray) -> np.ndarray:
+    """The numbers of 4-bit codes, as float32."""
+    if dtype == "float4":
+        magnitudes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+        return np.concatenate([magnitudes, -magnitudes])[codes & 15]
+    wide = (codes & 15).astype(np.float32)
+    return wide - 16 * (wide > 7) if dtype == "int4" else wide
 
 
 def round_tf32(x: np.ndarray) -> np.ndarray:

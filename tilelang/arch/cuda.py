@@ -7,7 +7,7 @@ multiply-accumulate operation using mma instruction" (shapes and dtypes of mma.s
 
 from __future__ import annotations
 
-from tilelang.arch.features import PACKED_DTYPES, Features, Processor
+from tilelang.arch.features import Features, Processor
 from tilelang.arch.instruction import Limits, MatrixInstruction
 
 # Compute capability -> bytes of shared memory that one block may opt in to.
@@ -137,7 +137,6 @@ def features(sm: int) -> Features:
         processor=PROCESSORS.get(sm),
         grid=(2**31 - 1, 65535, 65535),
         block=(1024, 1024, 64),
-        lacks=PACKED_DTYPES,
         mixed_operands=MIXED_OPERANDS,
     )
 

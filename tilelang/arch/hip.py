@@ -7,7 +7,7 @@ guides (64 KiB; 160 KiB on gfx950).
 
 from __future__ import annotations
 
-from tilelang.arch.features import PACKED_DTYPES, Features
+from tilelang.arch.features import Features
 from tilelang.arch.instruction import Limits, MatrixInstruction
 
 SHARED_BYTES = {"gfx950": 160 * 1024}
@@ -42,7 +42,7 @@ def limits(arch: str) -> Limits:
 
 def features() -> Features:
     """What CDNA GPUs can do, as far as this compiler uses it: LDS is filled through registers."""
-    return Features(unit="mfma", registers_per_thread=512, lacks=PACKED_DTYPES)
+    return Features(unit="mfma", registers_per_thread=512)
 
 
 def matrix_instructions(arch: str) -> tuple[MatrixInstruction, ...]:

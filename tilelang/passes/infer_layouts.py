@@ -371,6 +371,7 @@ class _Inference:
             site.copy = loop.note("tl.op") == "copy" and isinstance(loop.body, X.BufferStore)
             site.by_author = loop.note("tl.op") is None
             site.threads = team.threads
+            site.packed = any(in_memory(a.buffer) and bits_of(str(a.buffer.dtype)) < 8 for a in loop.accesses)
             self._sites.append(site)
             if (text := loop.note(LOOP_LAYOUT)) is not None:
                 annotated = self._annotated_loop(loop, str(text), team.threads)
@@ -553,7 +554,8 @@ class _Inference:
         """
         threads = site.threads
         if not site.uses and site.reduce is None:
-            yield partition_plain(site.extents, threads, site.vector)
+            least = 2 if site.packed and site.vector > 1 else 1
+            yield partition_plain(site.extents, threads, site.vector, least)
             return
         for use in site.fragments():
             fragment = state.fragments.get(use.handle)
@@ -564,7 +566,9 @@ class _Inference:
                     yield root
         vector = site.vector if site.memory else _register_vector(site)
         width = vector
-        while width > 1 and np.prod(site.extents) % (width * threads):
+        # Two elements that share a byte are one thread's, though some threads then have less to do.
+        least = 2 if site.packed and width > 1 else 1
+        while width > least and np.prod(site.extents) % (width * threads):
             width //= 2
         yield from self._roots_of_updates(site)
         yield partition(site.extents, threads, width)

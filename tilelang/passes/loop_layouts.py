@@ -56,6 +56,7 @@ class Site:
     copy: bool = False  # moves elements and does nothing else
     by_author: bool = False  # an elementwise loop of the kernel's own, not one that an operation became
     threads: int = 0  # of the block or the team that runs it
+    packed: bool = False  # in memory two elements share a byte
 
     def fragments(self) -> Iterator[Use]:
         """The uses, written ones first."""
@@ -426,13 +427,13 @@ def _iterations(
     return env, thread, iteration
 
 
-def partition_plain(shape: tuple[int, ...], threads: int, vector: int) -> Fragment:
+def partition_plain(shape: tuple[int, ...], threads: int, vector: int, least: int = 1) -> Fragment:
     """The layout of a loop over memory alone: like `partition`, but nothing is done twice.
 
-    Of the widths up to `vector` the one with the least padding is taken, the widest of several.
+    Of the widths from `least` to `vector` the one with the least padding is taken, the widest of several.
     """
     total = int(np.prod(shape))
-    widths = [1 << k for k in reversed(range(vector.bit_length()))]
+    widths = [w for k in reversed(range(vector.bit_length())) if (w := 1 << k) >= least]
     width = min(widths, key=lambda w: -(-total // (w * threads)) * w)
     rest = -(-total // (width * threads))
     digits: list[Digit] = []

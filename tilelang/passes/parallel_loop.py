@@ -124,7 +124,7 @@ class VectorWidths:
         inner, extent = loop.vars[-1], constant(loop.extents[-1])
         buffer = access.buffer
         bits = bits_of(str(buffer.dtype))
-        if extent is None or bits < 8 or not access.indices or not _contiguous(access, inner):
+        if extent is None or not access.indices or not _contiguous(access, inner):
             return 1
         width = VECTOR_BYTES * 8 // bits
         while width > 1 and (extent % width or not self._aligned(access, inner, width)):

@@ -578,6 +578,8 @@ def _width(shape: Any) -> tuple[bool, int]:
         elif type(n) is X.Mul:
             count(n.a)
             count(n.b)
+        elif type(n) is X.FloorDiv:  # bytes of elements that share them
+            count(n.a)
         else:
             unknown += 1 if type(n) is ir.Var else 2
 

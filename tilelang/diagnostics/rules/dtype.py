@@ -101,4 +101,8 @@ MISSING_DTYPE_PACKED = replace(
     message="{buffer} is {dtype}, which this compiler does not store on {target} yet: declare uint8 with two "
     "elements in a byte, and take them apart with shifts and masks",
 )
+# Two elements share a byte, which has one address and is what threads exchange.
+PACKED_USE = replace(
+    MISSING_DTYPE, message="{dtype} values cannot {what} on {target}: convert them to another dtype before"
+)
 MISSING_DTYPE_VALUE = replace(MISSING_DTYPE, message="this converts to {dtype}, which {target} does not have")

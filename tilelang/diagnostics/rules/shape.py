@@ -15,6 +15,14 @@ GEMM_SHAPE = Rule(
     "{dim} of {left} {left_shape} is {left_size}, {dim} of {right} {right_shape} is {right_size}; "
     "they must be equal",
 )
+ODD_PACKED_EXTENT = Rule(
+    "odd-packed-extent",
+    "shape",
+    Severity.ERROR,
+    "Rows of a tensor whose elements share a byte in pairs must hold whole bytes.",
+    "the last dimension of {buffer} is {extent}, but two {dtype} elements share a byte, and a tensor's rows "
+    "are whole bytes: make it even",
+)
 GEMM_SHAPE_TRANSPOSED = replace(
     GEMM_SHAPE,
     message="{dim} of {left} {left_shape} is {left_size}, {dim} of {right} {right_shape} is {right_size}; "

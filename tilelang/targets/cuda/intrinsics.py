@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from tilelang.arch.mma import MIXED, MMA, mma_name
 from tilelang.ir.math_ops import ROUNDINGS
 from tilelang.targets.cuda.atomics import ATOMICS
+from tilelang.targets.cuda.packed_elements import PACKED_ELEMENTS
 from tilelang.targets.cuda.thread_ops import THREAD_OPS
 from tilelang.targets.cuda.tma import TMA
 from tilelang.targets.emit.intrinsic import Intrinsic
@@ -163,6 +164,7 @@ INTRINSICS: Mapping[str, Intrinsic] = {
     **THREAD_OPS,
     **ATOMICS,
     **TMA,
+    **PACKED_ELEMENTS,
     "sync": Intrinsic(inline="__syncthreads()"),
     **_MESSAGES,
     # The value of the lane whose number differs in the bits of the mask (CUDA C++ Programming Guide, warp

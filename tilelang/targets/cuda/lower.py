@@ -29,6 +29,7 @@ from tilelang.passes.flatten import flatten
 from tilelang.passes.guard_bounds import guard_bounds
 from tilelang.passes.infer_layouts import LayoutMap, gemms_of, infer_layouts
 from tilelang.passes.insert_sync import insert_sync
+from tilelang.passes.pack_halves import pack_halves
 from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.passes.plan_shared import plan_shared
 from tilelang.passes.specialise_warps import Refusal, Specialised, specialise_warps
@@ -129,8 +130,9 @@ def _lower(func: X.PrimFunc, target: Target, min_blocks: int = 1) -> LoweredKern
     check_shared(func, arena, target)
     flat = flatten(swizzle_blocks(ordered), layouts.shared, free_sizes(func))
     maps = {replace(m, name=str(v.name)): v for m, v in per_thread.maps.items()}
-    offsets = {flat.buffers[handle]: at for handle, at in arena.offsets.items()}
-    lowered = _with_params(lower_atomics(flat.func, target), list(maps.values()))
+    packed = pack_halves(flat.func, target)
+    offsets = {packed.of(flat.buffers[handle]): at for handle, at in arena.offsets.items()}
+    lowered = _with_params(lower_atomics(packed.func, target), list(maps.values()))
 
     alignment = {**parameter_alignment(lowered), **{m.tensor: TENSOR_MAP_ALIGNMENT for m in maps}}
     plan = launch_plan(func, "cuda", shared_bytes=arena.bytes, alignment=alignment)

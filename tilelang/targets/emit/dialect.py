@@ -74,6 +74,20 @@ class Dialect:
 
 COMMON_HELPERS: Mapping[str, Intrinsic] = {
     **narrow_floats.HELPERS,
+    "encode_float4": Intrinsic(
+        """unsigned char encode_float4(float x) {
+  return to_float4_e2m1fn(x).bits;
+}""",
+        requires=("to_float4_e2m1fn",),
+        types=("float4_e2m1fn",),
+    ),
+    "decode_float4": Intrinsic(
+        """float decode_float4(unsigned char code) {
+  return from_float4_e2m1fn(float4_e2m1fn{code});
+}""",
+        requires=("from_float4_e2m1fn",),
+        types=("float4_e2m1fn",),
+    ),
     # IEEE 754 nextUp and nextDown: floats of one sign are ordered as their bits are.
     "nextafter": Intrinsic(
         """float next_after(float x, float y) {

@@ -518,6 +518,10 @@ class Expressions:
             if wanted and not (wide_a or wide_b):
                 a, wide_a = (f"({self.type_name('int64')}){paren(a, UNARY)}", UNARY), True
             return (f"{paren(a, MUL)} * {paren(b, UNARY)}", MUL), wide_a or wide_b
+        if kind is X.FloorDiv and type(e.b) is X.IntImm:  # indices are not negative
+            a, wide_a = self._wide(e.a, products)
+            if wide_a:
+                return (f"{paren(a, MUL)} / {e.b.value}", MUL), True
         return self.text(e), self.dtype(e) in ("int64", "uint64")
 
     def _has_size(self, e: Any) -> bool:

@@ -48,7 +48,19 @@ def _in_hardware(dtype: str) -> Intrinsic:
     return replace(software, source=text)
 
 
+# Half a byte in memory, `bit` 0 or 4: the rest of the word stays as other threads make it meanwhile.
+_STORE_HALF = Intrinsic(
+    """void store_half(unsigned char* at, int bit, unsigned char code) {
+  unsigned long long address = reinterpret_cast<unsigned long long>(at);
+  unsigned* word = reinterpret_cast<unsigned*>(address & ~3ull);
+  int shift = int(address & 3) * 8 + bit;
+  __hip_atomic_fetch_and(word, ~(15u << shift), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+  __hip_atomic_fetch_or(word, unsigned(code) << shift, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}"""
+)
+
 INTRINSICS: Mapping[str, Intrinsic] = {
+    "store_half": _STORE_HALF,
     **THREAD_OPS,
     **ATOMICS,
     "sync": Intrinsic(

@@ -18,6 +18,7 @@ from tilelang.passes.flatten import flatten
 from tilelang.passes.guard_bounds import guard_bounds
 from tilelang.passes.infer_layouts import infer_layouts
 from tilelang.passes.insert_sync import insert_sync
+from tilelang.passes.pack_halves import pack_halves
 from tilelang.passes.plain_math import plain_math
 from tilelang.passes.plan_pipelines import plan_pipelines
 from tilelang.passes.plan_shared import plan_shared
@@ -55,8 +56,9 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
             break
     check_shared(func, arena, target)
     flat = flatten(swizzle_blocks(ordered), layouts.shared, free_sizes(func))
-    offsets = {flat.buffers[handle]: at for handle, at in arena.offsets.items()}
-    lowered = lower_atomics(flat.func, target)
+    packed = pack_halves(flat.func, target)
+    offsets = {packed.of(flat.buffers[handle]): at for handle, at in arena.offsets.items()}
+    lowered = lower_atomics(packed.func, target)
 
     plan = launch_plan(func, "hip", shared_bytes=arena.bytes)
     printed = print_kernel(
