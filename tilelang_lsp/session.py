@@ -13,6 +13,7 @@ import hashlib
 import io
 import logging
 import os
+import stat
 import time
 import tokenize
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from tilelang_lsp.documents.document import Document, Replacement
 from tilelang_lsp.documents.kernel_discovery import KernelSlice
 from tilelang_lsp.documents.notebook import Notebook, NotebookText
 from tilelang_lsp.documents.syntax_errors import syntax_problem
-from tilelang_lsp.engine.answers import FileAnswer, KernelAnswer, file_answer, with_details
+from tilelang_lsp.engine.answers import FileAnswer, KernelAnswer, failed_answer, file_answer, with_details
 from tilelang_lsp.engine.client import AnalysisClient, AnalysisFailed, AnalysisUnavailable
 from tilelang_lsp.engine.messages import CheckRequest, DetailsRequest, GenerateRequest
 from tilelang_lsp.ide import preview as previews
@@ -93,6 +94,11 @@ class OpenFile:
         known = self.answer is not None and self.answer.revision == self.document.revision
         return known and not self.outdated
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether the text can have kernels."""
+        return self.cells.is_ours if self.cells is not None else "tilelang" in self.document.text
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -132,6 +138,9 @@ class Session:
     # --- documents
 
     def open(self, document: Document) -> OpenFile:
+        self.close(
+            document.uri
+        )  # a client may open a document twice: what was asked of the first is not told
         file = OpenFile(document)
         self.files[document.uri] = file
         self._start_check(file)
@@ -139,6 +148,7 @@ class Session:
 
     def open_notebook(self, notebook: Notebook, version: int) -> OpenFile:
         """A notebook is one file, known by its own URI; `file_of` finds it by the URI of a cell too."""
+        self.close(notebook.uri)
         cells = notebook.read()
         document = Document(notebook.uri, notebook.path, version, cells.text)
         file = OpenFile(document, notebook, cells)
@@ -205,11 +215,21 @@ class Session:
                 task.cancel()
         file.settled.clear()
         file.unavailable = False
-        if "tilelang" not in file.document.text:
+        if not file.is_ours:
             # Not a file of ours: its syntax errors are told by the Python server beside us.
             self._take(file, FileAnswer(file.document.revision, (), ()))
             return
         file.check = asyncio.ensure_future(self._check(file))
+        file.check.add_done_callback(lambda task: self._after_check(file, task))
+
+    def _after_check(self, file: OpenFile, task: asyncio.Task[None]) -> None:
+        """Let nobody wait for a check that failed by a bug of ours."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("the check of %s failed", file.document.path, exc_info=error)
+            if file.check is task:
+                file.unavailable = True
+                file.settled.set()
 
     async def _check(self, file: OpenFile) -> None:
         document = file.document
@@ -228,10 +248,13 @@ class Session:
             answer = await self._analysis.check(request)
         except AnalysisFailed as error:
             log.warning("no analysis of %s: %s", document.path, error)
+            if not isinstance(error, AnalysisUnavailable):
+                if revision == document.revision:
+                    self._take(file, failed_answer(str(error), document.path, revision, last))
+                return
             file.unavailable = True
             file.settled.set()
-            if isinstance(error, AnalysisUnavailable):
-                self._on_unavailable(str(error))
+            self._on_unavailable(str(error))
             self._on_answer(file, file.stale)
             return
         if revision == document.revision:
@@ -312,7 +335,7 @@ class Session:
             # Syntax errors of an older text would only get in the way of typing; those of this one are cheap.
             found = [p for p in found if p.rule != SYNTAX_ERROR.name]
             problem = syntax_problem(file.document.path, file.document.text)
-            found += [problem] if problem and "tilelang" in file.document.text else []
+            found += [problem] if problem and file.is_ours else []
         if file.cells is not None:
             found += file.cells.problems
         wants = self.chosen(file.document.path).rules.wants
@@ -489,9 +512,11 @@ def _no_run(kernel: str, error: str) -> RunResult:
 def _read(path: str) -> str:
     """The text of a Python file on disk, by its own coding comment. Raises PreviewFailed."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe or a device may never end
+            raise PreviewFailed(f"cannot read {path}: it is no regular file")
         data = Path(path).read_bytes()
-    except OSError as error:
-        raise PreviewFailed(f"cannot read {path}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        raise PreviewFailed(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError:  # also when there is no coding comment and the first lines are not UTF-8
@@ -503,3 +528,5 @@ def _read(path: str) -> str:
             f"{path} is not {error.encoding.upper()} (byte {error.start}: 0x{data[error.start]:02x}). "
             "Save it as UTF-8, or say its encoding in the first line: # -*- coding: latin-1 -*-"
         ) from error
+    except (LookupError, UnicodeError) as error:  # `coding: base64`, and codecs that report no place
+        raise PreviewFailed(f"{path} cannot be decoded: {error}") from error

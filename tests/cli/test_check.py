@@ -94,6 +94,28 @@ def test_a_file_that_trips_the_analysis_is_said_and_the_others_are_checked(capsy
     assert "RuntimeError: no such luck." in message and "not in your kernels" in message
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8:strict"])
+@pytest.mark.parametrize("form", ["text", "json", "sarif"])
+def test_what_standard_output_cannot_hold_is_escaped(tmp_path: Path, monkeypatch, encoding: str, form: str):
+    """Names of files need not be text, and a terminal need not know `×`."""
+    kind, _, errors = encoding.partition(":")
+    out = io.TextIOWrapper(io.BytesIO(), encoding=kind, errors=errors or None)
+    monkeypatch.setattr("sys.stdout", out)
+    file = os.fsencode(tmp_path / "größe ") + b"\xff.py"
+    Path(os.fsdecode(file)).write_text(WRONG_GEMM, encoding="utf-8")
+    assert main(["check", str(tmp_path), "--jobs", "1", "--format", form]) == 1
+    out.flush()
+    printed = out.buffer.getvalue().decode(kind)
+    assert "gemm-shape" in printed
+    if form != "text":
+        json.loads(printed)
+
+
+def test_a_path_that_no_file_can_have_is_said(capsys):
+    status, _, err = run(capsys, "a" * 400)
+    assert status == 2 and "no such file or folder" in err
+
+
 # --- what counts
 
 

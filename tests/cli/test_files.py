@@ -56,6 +56,8 @@ def test_declared_encoding_is_honoured(tmp_path: Path):
         (b"#\n" * 4000 + b"name = '\xe9'\n", (4001, 9), "byte 0xe9 in line 4001 is not utf-8 text"),
         (b"# coding: klingon\n", (1, 1), "unknown encoding: klingon"),
         (b"# coding: ascii\nname = '\xe9'\n", (2, 9), "byte 0xe9 in line 2 is not ascii text"),
+        ("import tilelang\n".encode("utf-16-le"), (1, 1), "holds null bytes, as files in UTF-16 do"),
+        (b"# coding: utf-16\nimport tilelang\n", (1, 1), "declares utf-16, which no Python file can be in"),
         (b"\x7fELF\0\0\xff\xfe", (1, 7), "holds null bytes"),
         (b"# coding: base64\n", (1, 1), "not a text encoding"),
         (b"# coding: rot13\n", (1, 1), "not a text encoding"),
@@ -191,6 +193,25 @@ def test_pipes_devices_and_loops_of_links_are_not_read(tmp_path: Path):
             read_source(tmp_path / name)
 
 
+def test_imports_that_no_file_can_have_are_unknown(tmp_path: Path):
+    """The system refuses names that long, and does so with an error of its own."""
+    text = f"import {'a' * 400}\nfrom {'.'.join(['b' * 200] * 30)} import X\n"
+    assert isinstance(StaticModule(str(tmp_path / "k.py"), text).scope.names["X"], Unknown)
+
+
+def test_a_package_that_appears_is_found(tmp_path: Path):
+    """The process of an editor sees a folder become a package, and a project."""
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "sizes.py").write_text("BLOCK = 64\n")
+
+    def block() -> object:
+        return StaticModule(str(tmp_path / "pkg" / "k.py"), "from sizes import BLOCK\n").scope.names["BLOCK"]
+
+    assert isinstance(block(), Unknown)
+    (tmp_path / "pkg" / "__init__.py").touch()
+    assert block() == 64
+
+
 def test_a_file_of_a_package_that_is_a_pipe_is_not_imported(tmp_path: Path):
     os.mkfifo(tmp_path / "sizes.py")
     module = StaticModule(str(tmp_path / "k.py"), "from sizes import BLOCK\nX = BLOCK\n")
@@ -209,3 +230,19 @@ def test_imported_files_are_read_in_their_encoding(tmp_path: Path, data: bytes):
 def test_settings_in_a_pipe_are_none(tmp_path: Path):
     os.mkfifo(tmp_path / "pyproject.toml")
     assert config_for(made(tmp_path, "k.py") / "k.py") == Project()
+
+
+def test_files_that_cannot_be_have_no_settings(tmp_path: Path):
+    (tmp_path / "self.py").symlink_to("self.py")
+    for path in (
+        tmp_path / "self.py",
+        tmp_path / "self.py" / "k.py",
+        tmp_path / "a\0b.py",
+        tmp_path / ("a" * 400),
+    ):
+        assert config_for(path) == Project()
+
+
+def test_settings_nested_beyond_reason_are_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match="cannot be read"):
+        settings(tmp_path, "[tool.tilelang]\nselect = " + "[" * 100_000)

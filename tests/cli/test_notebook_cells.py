@@ -28,6 +28,8 @@ from tilelang.facts.notebook_cells import readable_cell
         "\n%%capture out\nx = 1\n%pwd",
         "await f()\nx = 1",
         "x = '\\'('\n!ls",
+        "x: list = !ls\nx[0] = %sx ls\n(x, *y) = !ls",
+        "/f 1\n,f 1 2\n;f 1 2\nx = 1",
     ],
 )
 def test_cells_with_magics_are_python(cell: str):
@@ -50,4 +52,30 @@ def test_cells_of_other_programs_are_comments(cell: str):
 def test_what_is_no_python_says_where(cell: str, line: int):
     text, error = readable_cell(cell.split("\n"))
     assert error is not None and error.lineno == line
-    assert set(text) == {"#", "\n"}
+    assert text.split("\n") == [OPEN, *["#"] * cell.count("\n")]
+
+
+OPEN = "from __magic__ import *"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%run setup.py",
+        "%time SIZE = 128",
+        "if True:\n    %store -r",
+        "%%cython\nSIZE = 128",
+        "%%bash --out SIZE\nls",
+        "  SIZE = 128\n  x = 1",
+    ],
+)
+def test_what_may_bind_any_name_leaves_them_open(cell: str):
+    text, error = readable_cell(cell.split("\n"))
+    assert error is None and OPEN in text and text.count("\n") == cell.count("\n")
+
+
+@pytest.mark.parametrize(
+    "cell", ["%matplotlib inline", "!ls", "%%bash\nls", "%timeit f()", "%%time\nx = 1", "f?"]
+)
+def test_what_binds_no_name_leaves_none_open(cell: str):
+    assert OPEN not in readable_cell(cell.split("\n"))[0]

@@ -55,6 +55,22 @@ def test_a_cell_that_is_no_python_leaves_the_others_alone(tmp_path: Path, capsys
     assert [(p["code"], p["cell"], p["line"]) for p in problems] == [("syntax-error", 2, 1)]
 
 
+@pytest.mark.parametrize(
+    "cell", ["%run sizes.ipynb", "%%cython\nROWS = 8", "ROWS = 8\nx = (", "  ROWS = 8", "ROWS, = !nproc"]
+)
+def test_names_that_a_cell_may_bind_are_no_mistake_in_others(
+    cell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    kernel = KERNEL.replace("coppy", "copy").replace("A[0]", "A[ROWS]")
+    _, problems = checked(notebook(tmp_path, SETUP, cell, kernel), capsys)
+    assert [p["code"] for p in problems] == (["syntax-error"] if "(" in cell else [])
+
+
+def test_a_notebook_whose_only_cell_is_broken_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    status, (problem,) = checked(notebook(tmp_path, "import tilelang\nx = ("), capsys)
+    assert status == 1 and (problem["code"], problem["cell"], problem["line"]) == ("syntax-error", 1, 2)
+
+
 def test_folders_are_searched_for_notebooks_and_excerpts_come_from_cells(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

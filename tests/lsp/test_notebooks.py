@@ -54,6 +54,9 @@ class TestText:
         ]
         assert read.problems == () and read.cell_at(5) == read.cell("cell:1") and read.cell_at(99) is None
 
+    def test_errors_of_a_notebook_without_kernels_are_told_by_others(self):
+        assert notebook("x = 1", "def f(:\n    pass").read().problems == ()
+
     def test_what_looks_like_magic_in_python_stays(self):
         text = "x = (7\n% 4)\ny = '''\n!important\n'''"
         assert notebook(text).read().text == text
@@ -63,8 +66,8 @@ class TestText:
         assert read.text == "#\n#\npass\nawait f()" and read.problems == ()
 
     def test_a_cell_that_does_not_parse_leaves_the_others(self):
-        read = notebook("x = 1", "def f(:\n    pass", "y = 2").read()
-        assert read.text == "x = 1\n#\n#\ny = 2"
+        read = notebook("x = 1", "def f(:\n    pass", "y = 2", "import tilelang").read()
+        assert read.text == "x = 1\nfrom __magic__ import *\n#\ny = 2\nimport tilelang"
         (problem,) = read.problems
         assert (problem.rule, problem.span.line) == ("syntax-error", 2)
 

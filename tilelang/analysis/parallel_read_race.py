@@ -9,17 +9,18 @@ from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import PARALLEL_READ_RACE
 from tilelang.ir.tile_ops import SYNC, is_call
-from tilelang.ir.tile_program import Access, Evaluate, For, Loop, Node, walk
+from tilelang.ir.tile_program import Access, Evaluate, For, If, Launch, Loop, Node
 from tilelang.ir.values import Buffer, Unknown
 from tilelang.ops.operands import declared
 
 
 def check(subject: Subject) -> Iterator[Problem]:
     """Once per buffer and loop. A barrier inside the loop may order the two, so it is left alone."""
+    with_barriers = subject.shared(_loops_with_barriers)
     for (loop, buffer), found in _by_region(subject).items():
         writes = [a for a in found if a.mode == "write"]
         reads = [a for a in found if a.mode == "read"]
-        if writes and reads and not _has_barrier(subject, loop):
+        if writes and reads and loop not in with_barriers:
             problem = _first_race(subject, loop, buffer, writes, reads)
             if problem is not None:
                 yield problem
@@ -74,8 +75,21 @@ def _text(touching: Touching) -> list[str]:
     return [str(i) for i in touching.indices]
 
 
-def _has_barrier(subject: Subject, loop: Loop) -> bool:
-    body: list[Node] = next(
-        n.body for n in walk(subject.program.body) if isinstance(n, For) and n.loop is loop
-    )
-    return any(isinstance(n, Evaluate) and is_call(n.value, SYNC) for n in walk(body))
+def _loops_with_barriers(subject: Subject) -> frozenset[Loop]:
+    """Found once for all: generated kernels have loops by the thousands."""
+    found: set[Loop] = set()
+
+    def look(nodes: list[Node], around: tuple[Loop, ...]) -> None:
+        for node in nodes:
+            if isinstance(node, Evaluate) and is_call(node.value, SYNC):
+                found.update(around)
+            elif isinstance(node, For):
+                look(node.body, (*around, node.loop))
+            elif isinstance(node, If):
+                look(node.body, around)
+                look(node.orelse, around)
+            elif isinstance(node, Launch):
+                look(node.body, around)
+
+    look(subject.program.body, ())
+    return frozenset(found)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -89,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    missing = [p for p in options.paths if p != _STDIN and not p.exists()]
+    missing = [p for p in options.paths if p != _STDIN and not _exists(p)]
     files = find_python_files([p for p in options.paths if p not in missing])
     checked = _check_all(options, [_read(options, file) for file in files])
     problems = [p for c in checked for p in c.problems]
@@ -99,6 +100,13 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError(f"{', '.join(map(str, missing))}: no such file or folder")
     would_fix = options.diff and any(c.fixed for c in checked)
     return FAILED if would_fix or any(p.severity is Severity.ERROR for p in problems) else FINE
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # the name is too long, or its folder may not be entered
+        return False
 
 
 @dataclass(frozen=True)
@@ -184,7 +192,7 @@ def _put_notebook(
         what = f"{path} is no notebook: {error}"
         found[index] = Checked(path, [UNREADABLE_FILE.at(Span(path, 1, 1, 1, 2), what=what)], "")
         return
-    if "tilelang" not in notebook.text:
+    if not any("tilelang" in cell.text for cell in notebook.cells):
         found[index] = Checked(path, [], "")
         return
     notebooks[index] = notebook
@@ -219,10 +227,10 @@ def _print_diff(checked: Checked, before: str) -> None:
 
 def _show(options: argparse.Namespace, checked: list[Checked], problems: list[Problem]) -> None:
     if options.format == "json":
-        print(to_json(problems))
+        _print_json(to_json(problems))
         return
     if options.format == "sarif":
-        print(to_sarif(problems, RULES, PACKAGE_VERSION))
+        _print_json(to_sarif(problems, RULES, PACKAGE_VERSION))
         return
     if options.annotate:
         for one in checked:
@@ -239,6 +247,15 @@ def _show(options: argparse.Namespace, checked: list[Checked], problems: list[Pr
         what = ", ".join(f"{rule} ({n})" if n > 1 else rule for rule, n in sorted(fixed.items()))
         print(f"{'would fix' if options.diff else 'fixed'}: {what}", file=stream)
     print(summary(problems, len(checked)), file=stream)
+
+
+def _print_json(text: str) -> None:
+    """A document for a machine, in ASCII where standard output or JSON has no form for a character of it."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(json.loads(text), indent=2)
+    print(text)
 
 
 class _Lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import logging
 import sys
 
@@ -19,6 +20,9 @@ def main(arguments: list[str] | None = None) -> int:
         _keep_torch_out()
     # Bugs of lowering that keep nothing from being checked are for logs of editors.
     logging.getLogger("tilelang").setLevel(logging.ERROR)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may lack `×`, a file's name may be no text
+            stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     try:
         return options.command(options)

@@ -96,6 +96,12 @@ def decoded(path: Path, data: bytes) -> Source:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as error:
         raise _unreadable(path, *_undecodable(data), _encoding_message(path, data, str(error))) from None
+    if b"tilelang" not in data and b"tilelang" in data.replace(b"\0", b""):
+        what = f"{path} holds null bytes, as files in UTF-16 do: Python reads none of those; save it as UTF-8"
+        raise _unreadable(path, 1, 1, what)
+    if "utf-16" in encoding.lower() or "utf-32" in encoding.lower():
+        what = f"{path} declares {encoding}, which no Python file can be in; save it as UTF-8"
+        raise _unreadable(path, 1, 1, what)
     try:
         return Source(data.decode(encoding), encoding)
     except LookupError as error:

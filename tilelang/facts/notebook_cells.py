@@ -1,7 +1,8 @@
 """Cells of notebooks as Python: what IPython adds to the language is taken out, line by line.
 
 `%matplotlib inline`, `!pip install x`, `k?` become `pass`; `files = !ls` binds a name to something unknown; a
-cell under `%%bash` is a comment, one under `%%time` is Python. No line changes its number.
+cell under `%%bash` is a comment, one under `%%time` is Python. `%run`, magics of extensions and cells that do
+not parse may bind any name: they become a star import of nothing known. No line changes its number.
 """
 
 from __future__ import annotations
@@ -14,8 +15,19 @@ from collections.abc import Sequence
 _CELL_MAGIC = re.compile(r"\s*%%(\w*)")
 # Cells that run in the notebook's own Python, where the names they bind stay.
 _PYTHON_CELLS = frozenset(("time", "capture", "prun"))
-_MAGIC = re.compile(r"(?P<indent>\s*)([%!?]|[\w.*%]+\?{1,2}\s*$)")
-_BOUND = re.compile(r"(?P<targets>\s*[A-Za-z_][\w.]*(\s*,\s*[A-Za-z_][\w.]*)*)\s*=\s*[%!](?!=)")
+# Cells that bind no name of the notebook, and lines that do not; others (%run, %store, extensions') may.
+_CLOSED_CELLS = frozenset(
+    ("file", "html", "javascript", "js", "latex", "markdown", "svg", "timeit", "writefile")
+)
+_SHELLS = frozenset(("bash", "cmd", "perl", "python", "python3", "ruby", "script", "sh"))  # but for `--out x`
+_CLOSED_MAGICS = frozenset(
+    ("autoreload", "cd", "env", "load_ext", "ls", "matplotlib", "pip", "pwd", "sx", "system", "timeit", "who")
+)
+# `/f x`, `,f x` and `;f x` call `f`; no statement of Python begins so.
+_MAGIC = re.compile(r"(?P<indent>\s*)([%!?/,;]|[\w.*%]+\?{1,2}\s*$)")
+_NAMED = re.compile(r"\s*%+\s*(\w*)")
+_BOUND = re.compile(r"(?P<targets>\s*[A-Za-z_*(\[][^=#]*?)\s*=\s*[%!](?!=)")
+_OPEN = "from __magic__ import *"  # any name may come from there
 _PART = re.compile(r"(?P<quote>'''|\"\"\"|'|\")|(?P<comment>#)|(?P<open>[(\[{])|(?P<close>[)\]}])")
 _LONG = ("'''", '"""')
 
@@ -26,18 +38,22 @@ def readable_cell(lines: Sequence[str]) -> tuple[str, SyntaxError | None]:
     error = _syntax_error(text)
     if error is None:
         return text, None
-    magic = next((m for line in lines if line.strip() for m in [_CELL_MAGIC.match(line)]), None)
+    first = next((line for line in lines if line.strip()), "")
+    magic = _CELL_MAGIC.match(first)
     if magic is not None and magic[1] not in _PYTHON_CELLS:
-        return _commented(lines), None
+        binds = magic[1] not in _CLOSED_CELLS and (magic[1] not in _SHELLS or "--" in first)
+        return _commented(lines, binds), None
     text = "\n".join(_without_magics(lines))
     error = _syntax_error(text)
     if error is None:
         return text, None
-    return _commented(lines), None if magic is not None else error
+    # IPython takes away the indentation of a whole cell; that would move columns.
+    told = magic is None and not first[:1].isspace()
+    return _commented(lines, True), error if told else None
 
 
-def _commented(lines: Sequence[str]) -> str:
-    return "\n".join("#" for _ in lines)
+def _commented(lines: Sequence[str], binds: bool) -> str:
+    return "\n".join([_OPEN if binds else "#", *("#" for _ in lines[1:])])
 
 
 def _without_magics(lines: Sequence[str]) -> list[str]:
@@ -54,13 +70,21 @@ def _without_magics(lines: Sequence[str]) -> list[str]:
         elif bound is not None:
             found.append(f"{bound['targets']} = __magic__")
         elif magic is not None:
-            found.append(f"{magic['indent']}pass")
+            found.append(magic["indent"] + ("pass" if _is_closed(line) else _OPEN))
         else:
             found.append(line)
             place.read(line)
             continue
         continued = line.endswith("\\")
     return found
+
+
+def _is_closed(line: str) -> bool:
+    """Whether the line of a magic binds no name."""
+    named = _NAMED.match(line)
+    if named is None or line.rstrip().endswith("?"):
+        return True
+    return named[1] in (_PYTHON_CELLS if _CELL_MAGIC.match(line) else _CLOSED_MAGICS)
 
 
 class _Place:

@@ -13,6 +13,7 @@ dtype = "float16"
 from __future__ import annotations
 
 import ast
+import os
 import stat
 import sys
 from collections.abc import Mapping
@@ -58,7 +59,11 @@ class Projects:
 
         Raises ProjectError.
         """
-        for folder in file.resolve().parents:
+        try:
+            folders = Path(os.path.realpath(file)).parents
+        except (OSError, ValueError):  # no name that a file can have
+            return Project()
+        for folder in folders:
             found = self._at(folder / "pyproject.toml")
             if found is not None:
                 return found
@@ -69,7 +74,7 @@ class Projects:
             status = path.stat()
         except OSError:
             return None
-        if stat.S_ISFIFO(status.st_mode):  # reading it may never end
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device may never end
             return None
         stamp = (status.st_mtime_ns, status.st_size)
         known = self._read.get(path)
@@ -91,7 +96,7 @@ def as_source(value: Any) -> str:
         raise ValueError(f"expected a number, true, false or a text, not {value!r}")
     try:
         parsed: Any = ast.parse(value, mode="eval").body
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return repr(value)
     return repr(value) if isinstance(parsed, ast.Name) else value
 
@@ -118,7 +123,7 @@ def _table(path: Path) -> dict[str, Any] | None:
         import tomli as tomllib
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
         raise ProjectError(f"{path} cannot be read: {error}") from None
     tools = data.get("tool", {})
     table = tools.get("tilelang") if isinstance(tools, dict) else None

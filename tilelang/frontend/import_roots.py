@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from pathlib import Path
 
@@ -10,22 +9,42 @@ _MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 _LEVELS = 8  # of folders that are looked through, upwards
 
 
-@functools.lru_cache(maxsize=256)
 def project_roots(folder: Path) -> tuple[Path, ...]:
-    """The folder that holds the package of `folder`, and the project's own folder and its `src`."""
+    """The folder that holds the package of `folder`, and the project's own folder and its `src`.
+
+    Not kept: a process that an editor asks lives longer than what it has seen on disk.
+    """
     found: list[Path] = []
     package = folder
     for _ in range(_LEVELS):
-        if not (package / "__init__.py").is_file():
+        if not is_file(package / "__init__.py"):
             break
         package = package.parent
     if package != folder:
         found.append(package)
     for parent in (folder, *folder.parents)[:_LEVELS]:
-        if any((parent / mark).exists() for mark in _MARKS):
+        if any(exists(parent / mark) for mark in _MARKS):
             found += [parent, parent / "src"]
             break
     return tuple(dict.fromkeys(f for f in found if f != folder))
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file that can be seen. `Path.is_file` raises where a folder may not be entered,
+    and for names that are too long.
+    """
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def exists(path: Path) -> bool:
+    """The same for a file or a folder."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def is_standard(name: str) -> bool:

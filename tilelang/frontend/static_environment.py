@@ -21,7 +21,7 @@ from tilelang.frontend.arguments import Argument, plain
 from tilelang.frontend.classes import instantiate
 from tilelang.frontend.dtypes import dtype_name
 from tilelang.frontend.functions import call_function
-from tilelang.frontend.import_roots import is_standard, project_roots
+from tilelang.frontend.import_roots import is_file, is_standard, project_roots
 from tilelang.frontend.imports import LANGUAGE_MODULES
 from tilelang.frontend.interpreter import new_run
 from tilelang.frontend.local_names import assigned_names
@@ -55,7 +55,7 @@ from tilelang.frontend.source import Source
 from tilelang.ir.values import Unknown
 
 MODULE_LIMITS = Limits(steps=60_000, depth=30, sequence=10_000)
-_OPENING = ("globals", "exec")
+_OPENING = ("globals", "exec", "get_ipython")
 _MAX_SOURCE = 2_000_000  # bytes of a workspace module
 _GROWING = (math.factorial, math.comb, math.perm)  # whose results have more digits than one waits for
 _PURE = frozenset(id(v) for module in PURE_MODULES for v in vars(module).values() if callable(v))
@@ -71,6 +71,7 @@ class StaticEnvironment:
         self._search = tuple(Path(p) for p in search_path)
         self._loaded: dict[Path, ModuleValue] = {}
         self.files: dict[str, str] = {}
+        self._roots: dict[Path, tuple[Path, ...]] = {}
         self._base: dict[str, Path] = {path: self._folder}  # folder of each source, for relative imports
         self.builtins = Scope(names=dict(vars(builtins)), owner="builtins")
 
@@ -167,15 +168,20 @@ class StaticEnvironment:
                 base = base.parent
             roots = (base,)
         else:
-            beyond = () if is_standard(name) else project_roots(base)
+            beyond = () if is_standard(name) else self._roots_of(base)
             roots = (base, *self._search, *beyond)
         parts = [p for p in name.split(".") if p]
         for root in roots:
             place = root.joinpath(*parts)
             for candidate in (place.with_suffix(".py") if parts else None, place / "__init__.py"):
-                if candidate is not None and candidate.is_file():
+                if candidate is not None and is_file(candidate):
                     return candidate.resolve()
         return None
+
+    def _roots_of(self, folder: Path) -> tuple[Path, ...]:
+        if folder not in self._roots:
+            self._roots[folder] = project_roots(folder)
+        return self._roots[folder]
 
     def _load(self, file: Path, name: str) -> Any:
         if file in self._loaded:
@@ -284,7 +290,7 @@ def names_made_elsewhere(source: Source) -> frozenset[str]:
     for statement in source.tree.body:
         if isinstance(statement, ast.If) and is_main_guard(statement.test):
             found.update(assigned_names(source, statement.body))  # there when the file is run as a program
-    if "global" not in source.text and "exec(" not in source.text:
+    if not any(part in source.text for part in ("global", "exec(", "get_ipython")):
         return frozenset(found)
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Global):

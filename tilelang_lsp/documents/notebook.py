@@ -36,12 +36,14 @@ class Notebook:
     def read(self) -> NotebookText:
         """The notebook as one text."""
         lines: list[str] = []
+        is_ours = False
         places: list[CellPlace] = []
         problems: list[Problem] = []
         for uri in self.order:
             document = self.cells.get(uri)
             if document is None:
                 continue
+            is_ours = is_ours or "tilelang" in document.text
             given = [document.index.line(n) for n in range(document.index.n_lines)]
             text, error = readable_cell(given)
             first = len(lines)
@@ -49,16 +51,20 @@ class Notebook:
             places.append(CellPlace(uri, first, len(lines)))
             if error is not None:
                 problems.append(syntax_error_problem(self.path, "\n".join(given), error).shifted(first))
-        return NotebookText("\n".join(lines), tuple(places), tuple(problems))
+        return NotebookText("\n".join(lines), tuple(places), tuple(problems) if is_ours else (), is_ours)
 
 
 @dataclass(frozen=True)
 class NotebookText:
-    """A whole notebook as Python: its text, where the cells stand in it, and the syntax errors of cells."""
+    """A whole notebook as Python: its text, where the cells stand in it, and the syntax errors of cells.
+
+    `is_ours`: some cell uses the language; other notebooks' errors are told by the Python server beside us.
+    """
 
     text: str
     places: tuple[CellPlace, ...]
     problems: tuple[Problem, ...]
+    is_ours: bool
 
     def cell(self, uri: str) -> CellPlace | None:
         return next((p for p in self.places if p.uri == uri), None)

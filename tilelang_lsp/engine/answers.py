@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from tilelang.diagnostics.problem import Problem, Severity
-from tilelang.diagnostics.rules.internal import ANALYSIS_FAILED
+from tilelang.diagnostics.rules.internal import ANALYSIS_FAILED, FILE_LOST
 from tilelang.diagnostics.span import Span
 from tilelang.facts.kernel_facts import KernelFacts
 from tilelang.facts.reports import KernelReport
@@ -118,6 +118,14 @@ def file_answer(answer: CheckAnswer, path: str, revision: int, last: FileAnswer 
         if checked.failure is not None:
             problems.append(_failure(checked, path))
     return FileAnswer(revision, tuple(kernels), tuple(problems))
+
+
+def failed_answer(why: str, path: str, revision: int, last: FileAnswer | None) -> FileAnswer:
+    """The answer where the analysis of the whole text failed: what was known stays, and the file says why."""
+    problem = FILE_LOST.at(
+        Span(path, 1, 1, 1, 2), severity=Severity.WARNING, file=path, why=f"failed ({why})"
+    )
+    return FileAnswer(revision, last.kernels if last else (), (problem,), broken=True)
 
 
 def _kernel_answer(checked: CheckedKernel, held: dict[str, KernelAnswer]) -> KernelAnswer | None:

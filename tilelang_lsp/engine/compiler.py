@@ -101,9 +101,7 @@ class TileLangCompiler:
     def generate_source(
         self, path: str, text: str, kernel: str, target: str, choice: Mapping[str, str]
     ) -> GeneratedSource:
-        latest = (
-            self._latest
-        )  # a preview follows the check of the same text: reading it again is a fifth of the time
+        latest = self._latest  # the worker has just read this text, to see what it takes from other files
         if latest is None or (latest.path, latest.text) != (path, text):
             latest = self._read(path, text, parse=self._parser.parse)
         return self._generate_from_module(latest, kernel, target, choice)

@@ -171,8 +171,13 @@ class Worker:
 
     def _generate(self, request_id: int, request: GenerateRequest) -> Job:
         self._send({"event": "step", "id": request_id, "kernel": request.kernel, "memo_key": None})
+        # The kernel's own key says what was read of other files, which may have changed on disk.
+        module = self._compiler.module(request.path, request.text)
+        yield
+        names = (request.kernel, request.kernel.rpartition(".")[2])
+        read = next((k.key for k in module.kernels if k.qualified_name in names or k.name in names), "")
         key = memo_key(
-            "source", request.path, request.text, request.kernel, request.target, choice=request.choice
+            "source", request.path, request.text, request.kernel, read, request.target, choice=request.choice
         )
         source = self._memo.source(key)
         if source is None:
@@ -191,7 +196,6 @@ class Worker:
         else:
             answer = GenerateAnswer(source)
         self._send({"event": "answer", "id": request_id, "result": answer.to_json()})
-        yield from ()
 
 
 def _report_key(kernel: Kernel, request: CheckRequest | DetailsRequest, choice: dict[str, str]) -> str:
