@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 
 def packed(codes: np.ndarray) -> np.ndarray:
     """Two codes to a byte."""
-    return (codes[..., ::2] | codes[..., 1::2] << 4).astype(np.uint8)
+    return np.ascontiguousarray(codes[..., ::2] | codes[..., 1::2] << 4, np.uint8)
 
 
 def codes_of(shape: tuple[int, ...]) -> np.ndarray:
@@ -252,3 +252,39 @@ def test_an_atomic_update_is_refused() -> None:
     text = ROWS.replace("T.copy(s, B[0, bx * 32])", "T.atomic_add(A[0, 0], s[0, 0])")
     with pytest.raises(KernelError, match="int4"):
         lower_text(text, "cuda:sm_90")
+
+
+PRODUCT = """
+@tilelang.jit
+def k(A, B, C, dtype=T.int4, other=T.int4, ta=False, tb=True):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((K, M) if ta else (M, K), dtype)
+    B: T.Tensor((N, K) if tb else (K, N), other)
+    C: T.Tensor((M, N), T.int32)
+    with T.Kernel(1, threads=64) as bx:
+        a = T.alloc_shared((64, M) if ta else (M, 64), dtype)
+        b = T.alloc_shared((N, 64) if tb else (64, N), other)
+        c = T.alloc_fragment((M, N), T.int32)
+        T.clear(c)
+        for k in T.Pipelined(K // 64, num_stages=2):
+            T.copy(A[k * 64, 0] if ta else A[0, k * 64], a)
+            T.copy(B[0, k * 64] if tb else B[k * 64, 0], b)
+            T.gemm(a, b, c, transpose_A=ta, transpose_B=tb)
+        T.copy(c, C)
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "other", "ta", "tb"),
+    [("int4", "int4", False, True), ("uint4", "uint4", False, True), ("int4", "int4", True, False)],
+)
+def test_multiplied_as_they_are(dtype: str, other: str, ta: bool, tb: bool) -> None:
+    a, b = codes_of((32, 128)), codes_of((48, 128))
+    choice = {"dtype": f"T.{dtype}", "other": f"T.{other}", "ta": ta, "tb": tb}
+    lowered = lower_text(PRODUCT, "cuda:sm_90", M=32, N=48, K=128, **choice)
+    found = poison((32, 48), "int32")
+    run(lowered, {"A": packed(a.T if ta else a), "B": packed(b if tb else b.T), "C": found})
+    assert (found == (numbers(dtype, a) @ numbers(other, b).T).astype(np.int32)).all()
+    assert "mma_m16n8k64_" in lowered.source.text
+    assert ("ldmatrix_x4(" in lowered.source.text) is tb
+    assert build(lowered).binary

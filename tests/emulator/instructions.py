@@ -40,7 +40,11 @@ def mma(name: str, d: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if match is None:
         raise NotImplementedError(name)
     k, operand, result = int(match[1]), match[2].partition("x")[0], match[3]
-    per_register = 4 // OPERANDS[operand].itemsize
+    if operand in PACKED:
+        right_operand = match[2].rpartition("x")[2]
+        a, b, per_register = _unpacked(a, operand), _unpacked(b, right_operand), 8
+    else:
+        per_register = 4 // OPERANDS[operand].itemsize
     rows, columns = _a_places(k, per_register)
     left = np.zeros((len(a), 16, k), np.float64)
     left[:, rows, columns] = seen(a, operand)
@@ -51,6 +55,17 @@ def mma(name: str, d: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     q = np.arange(4)
     row, column = _GROUP[:, None] + 8 * (q // 2), 2 * _MEMBER[:, None] + q % 2
     return (d.astype(np.float64) + product[:, row, column]).astype(RESULTS[result])
+
+
+PACKED = {"s4": "int4", "u4": "uint4"}  # two in a byte, the first in its low half
+
+
+def _unpacked(registers: np.ndarray, operand: str) -> np.ndarray:
+    """[warps, 32, elements] of bytes that hold two each."""
+    assert registers.dtype.itemsize == 1
+    codes = registers.view(np.uint8)
+    both = np.stack([codes & 15, codes >> 4], -1)
+    return decode(PACKED[operand], both).reshape(*codes.shape[:2], -1)
 
 
 def _mma_f64(d: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -67,6 +82,8 @@ def registers_of(name: str) -> tuple[int, int, int]:
     if name == "mma_m8n8k4_f64_f64":
         return 1, 1, 2
     count = a_registers(name)
+    if re.search("_[su]4(x|_)", name):
+        count //= 2  # registers are counted in bytes
     return count, count // 2, 4
 
 

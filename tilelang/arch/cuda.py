@@ -68,6 +68,7 @@ MMA_SYNC: tuple[tuple[int, MatrixInstruction], ...] = (
     (80, _mma(16, 8, 4, "float32", "float32", note="TF32: 10 bits of mantissa, accumulated in float32")),
     (80, _mma(16, 8, 32, "int8", "int32")),
     (80, _mma(16, 8, 32, "uint8", "int32")),
+    *((80, _mma(16, 8, k, dtype, "int32")) for dtype in ("int4", "uint4") for k in (64, 32)),
     *((89, _mma(16, 8, 32, dtype, "float32", "float16")) for dtype in _F8),
     (80, _mma(8, 8, 4, "float64", "float64")),
 )

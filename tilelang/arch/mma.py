@@ -17,6 +17,10 @@ MMA: Mapping[tuple[str, str, str], tuple[str, str, tuple[int, int, int]]] = {
     ("m16n8k4", "float32", "float32"): ("tf32", "f32", (2, 1, 4)),
     ("m16n8k32", "int8", "int32"): ("s8", "s32", (4, 2, 4)),
     ("m16n8k32", "uint8", "int32"): ("u8", "s32", (4, 2, 4)),
+    ("m16n8k64", "int4", "int32"): ("s4", "s32", (4, 2, 4)),
+    ("m16n8k64", "uint4", "int32"): ("u4", "s32", (4, 2, 4)),
+    ("m16n8k32", "int4", "int32"): ("s4", "s32", (2, 1, 4)),
+    ("m16n8k32", "uint4", "int32"): ("u4", "s32", (2, 1, 4)),
     ("m16n8k32", "float8_e4m3fn", "float32"): ("e4m3", "f32", (4, 2, 4)),
     ("m16n8k32", "float8_e4m3fn", "float16"): ("e4m3", "f16", (4, 2, 2)),
     ("m16n8k32", "float8_e5m2", "float32"): ("e5m2", "f32", (4, 2, 4)),
@@ -25,7 +29,7 @@ MMA: Mapping[tuple[str, str, str], tuple[str, str, tuple[int, int, int]]] = {
 }
 
 # Different types of A and B in one instruction.
-MIXED = (("e4m3", "e5m2"), ("e5m2", "e4m3"), ("s8", "u8"), ("u8", "s8"))
+MIXED = (("e4m3", "e5m2"), ("e5m2", "e4m3"), ("s8", "u8"), ("u8", "s8"), ("s4", "u4"), ("u4", "s4"))
 
 
 def mma_name(shape: str, operand: str, accumulator: str, other: str | None = None) -> str | None:

@@ -38,6 +38,9 @@ MMA_C_64 = InstructionTile(((8, "thread", 4),), ((2, "register", 1), (4, "thread
 # A as [m, k] by bits of an element: 4 bytes per 32-bit register, the two halves of the rows before the halves
 # of k.
 MMA_A = {
+    4: InstructionTile(
+        ((8, "thread", 4), (2, "register", 8)), ((8, "register", 1), (4, "thread", 1), (2, "register", 16))
+    ),
     8: InstructionTile(
         ((8, "thread", 4), (2, "register", 4)), ((4, "register", 1), (4, "thread", 1), (2, "register", 8))
     ),
@@ -49,6 +52,7 @@ MMA_A = {
 }
 # B as [k, n]; n is the group.
 MMA_B = {
+    4: InstructionTile(((8, "register", 1), (4, "thread", 1), (2, "register", 8)), ((8, "thread", 4),)),
     8: InstructionTile(((4, "register", 1), (4, "thread", 1), (2, "register", 4)), ((8, "thread", 4),)),
     16: InstructionTile(((2, "register", 1), (4, "thread", 1), (2, "register", 2)), ((8, "thread", 4),)),
     32: InstructionTile(((4, "thread", 1), (2, "register", 1)), ((8, "thread", 4),)),
