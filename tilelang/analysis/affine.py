@@ -10,6 +10,8 @@ from tilelang.ir.values import Value, as_int
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
 
+Ranges = Mapping[ir.Var, tuple[Value, Value]]  # first value and extent
+
 
 @dataclass(frozen=True, eq=False)
 class Affine:
@@ -54,3 +56,20 @@ def _sum(a: Affine, b: Affine, sign: int) -> Affine:
     for var, coefficient in b.terms.items():
         terms[var] = terms.get(var, 0) + sign * coefficient
     return Affine({v: c for v, c in terms.items() if c}, a.constant + sign * b.constant)
+
+
+def always_inside(ranges: Ranges, start: Value, extent: Value, size: Value) -> bool:
+    """Whether [start, start + extent) lies in a dimension, for the common case of affine starts with constant
+    ranges: by interval arithmetic on plain numbers.
+    """
+    form, n, d = affine(start), as_int(extent), as_int(size)
+    if form is None or n is None or d is None:
+        return False
+    low = high = form.constant
+    for var, coefficient in form.terms.items():
+        first, count = (as_int(v) for v in ranges.get(var, (None, None)))
+        if first is None or count is None:
+            return False
+        ends = coefficient * first, coefficient * (first + count - 1)
+        low, high = low + min(ends), high + max(ends)
+    return low >= 0 and high + n <= d

@@ -7,14 +7,16 @@ is worth a warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from tilelang.analysis.affine import affine
+from tilelang.analysis.affine import affine, always_inside
+from tilelang.analysis.covered_reads import Use, sizes_in, uses_of_element, uses_of_region
 from tilelang.analysis.iterations import Iterations, iterations
 from tilelang.analysis.subject import Subject, soften
-from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.rules.bounds import (
     INDEX_CONSTANT_OUT_OF_BOUNDS,
     INDEX_NEVER_IN_BOUNDS,
@@ -30,6 +32,7 @@ from tilelang.ops.tile_op import RegionAccess
 
 from tvm import ir  # isort: skip
 
+_LARGE_SIZE = 1 << 16  # of a tensor whose size is not known before a call
 Varying = Mapping[ir.Var, tuple[Value, Value]]
 
 
@@ -64,17 +67,25 @@ def _region(subject: Subject, record: OpRecord, access: RegionAccess) -> Iterato
         else:
             rule = SLICE_OUT_OF_BOUNDS
             at_fault = _outside(subject, start, extent, size, context)
-        if at_fault is not None:
-            problem = rule.at(
-                region.indices[dim].span if region.indices is not None else region.span,
-                related=declared(region.buffer),
-                buffer=region.buffer.name,
-                dim=dim,
-                size=show(size),
-                start=show(at_fault),
-                end=show(subject.prover.simplify(add(at_fault, extent))),
-            )
-            yield soften(problem, context)
+        if at_fault is None:
+            continue
+        uses, sizes = None, {}
+        if region.buffer.scope != "global" and access.mode == "read":
+            uses = uses_of_region(subject, record, region, dim)
+        if uses is not None:
+            needed, sizes = _needed_outside(subject, uses, size)
+            if needed is None:
+                continue
+        problem = rule.at(
+            region.indices[dim].span if region.indices is not None else region.span,
+            related=declared(region.buffer),
+            buffer=region.buffer.name,
+            dim=dim,
+            size=show(size),
+            start=show(at_fault),
+            end=show(subject.prover.simplify(add(at_fault, extent))),
+        )
+        yield soften(_given(problem, sizes), context)
 
 
 def _element(subject: Subject, access: Access, dim: int, index: Index) -> Iterator[Problem]:
@@ -89,38 +100,58 @@ def _element(subject: Subject, access: Access, dim: int, index: Index) -> Iterat
     else:
         rule = INDEX_CONSTANT_OUT_OF_BOUNDS if as_int(start) is not None else INDEX_OUT_OF_BOUNDS
         at_fault = _outside(subject, start, 1, size, access.context)
-    if at_fault is not None:
-        problem = rule.at(
-            index.span,
-            related=declared(buffer),
-            index=show(start if index.written is None else index.written),
-            buffer=buffer.name,
-            dim=dim,
-            size=show(size),
-            reached=show(at_fault),
-        )
-        yield soften(problem, access.context)
+    if at_fault is None:
+        return
+    uses, sizes = None if buffer.scope == "global" else uses_of_element(subject, access, dim), {}
+    if uses is not None:
+        at_fault, sizes = _needed_outside(subject, uses, size)
+        if at_fault is None:
+            return
+    problem = rule.at(
+        index.span,
+        related=declared(buffer),
+        index=show(start if index.written is None else index.written),
+        buffer=buffer.name,
+        dim=dim,
+        size=show(size),
+        reached=show(at_fault),
+    )
+    yield soften(_given(problem, sizes), access.context)
+
+
+def _given(problem: Problem, sizes: Mapping[ir.Var, int]) -> Problem:
+    """A warning, if the problem is there only with tensors of these sizes."""
+    if not sizes:
+        return problem
+    given = ", ".join(f"{v.name}={n}" for v, n in sizes.items())
+    return replace(problem, severity=Severity.WARNING, message=f"with {given}: {problem.message}")
+
+
+def _needed_outside(
+    subject: Subject, uses: Sequence[Use], size: Value
+) -> tuple[int | None, Mapping[ir.Var, int]]:
+    """The farthest index outside at which a value is needed, None if there is none, and with which sizes of
+    tensors, where it depends on these.
+    """
+    for sizes in ({}, dict.fromkeys(sizes_in(uses, subject), _LARGE_SIZE)):
+        at = [found for use in uses if (found := _farthest_needed(subject, use, size, sizes)) is not None]
+        if at:
+            return max(at, key=abs), sizes
+    return None, {}
+
+
+def _farthest_needed(subject: Subject, use: Use, size: Value, sizes: Mapping[ir.Var, int]) -> int | None:
+    """Of the indices outside at which a value is needed the farthest, None if it is needed at none."""
+    points = iterations(subject, use.context, (use.start, size), sizes=sizes)
+    if points is None or not (points.sure or _leaves_whenever_it_runs(points, use.start, 1, size)):
+        return None
+    return _farthest(points, use.start, 1, size)
 
 
 def _plainly_inside(start: Value, extent: Value, size: Value) -> bool:
     """The common case of plain numbers, without asking the prover."""
     a, n, d = as_int(start), as_int(extent), as_int(size)
     return a is not None and n is not None and d is not None and a >= 0 and a + n <= d
-
-
-def always_inside(subject: Subject, start: Value, extent: Value, size: Value) -> bool:
-    """The common case of affine starts with constant ranges, by interval arithmetic on plain numbers."""
-    form, n, d = affine(start), as_int(extent), as_int(size)
-    if form is None or n is None or d is None:
-        return False
-    low = high = form.constant
-    for var, coefficient in form.terms.items():
-        first, count = (as_int(v) for v in subject.ranges.get(var, (None, None)))
-        if first is None or count is None:
-            return False
-        ends = coefficient * first, coefficient * (first + count - 1)
-        low, high = low + min(ends), high + max(ends)
-    return low >= 0 and high + n <= d
 
 
 def first_value(subject: Subject, start: Value) -> int | None:
@@ -139,7 +170,7 @@ def first_value(subject: Subject, start: Value) -> int | None:
 
 def _outside(subject: Subject, start: Value, extent: Value, size: Value, context: Context) -> Value | None:
     """A start that some iteration really has and with which [start, start + extent) leaves the dimension."""
-    if always_inside(subject, start, extent, size):
+    if always_inside(subject.ranges, start, extent, size):
         return None
     if as_int(start) is None:
         points = iterations(subject, context, (start, extent, size))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilelang.analysis.bounds import always_inside, farthest_start
+from tilelang.analysis.affine import always_inside
+from tilelang.analysis.bounds import farthest_start
 from tilelang.analysis.global_places import GlobalPlace, global_places
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Problem
@@ -34,7 +35,7 @@ def _may_reach_past(subject: Subject, place: GlobalPlace, dim: int) -> bool:
     start, extent, size = place.starts[dim], place.extents[dim], place.buffer.shape[dim]
     if any(X.is_buffer_var(v) for v in free_vars(start)):
         return False  # an element chosen by memory is no tail
-    if always_inside(subject, start, extent, size):
+    if always_inside(subject.ranges, start, extent, size):
         return False
     if as_int(size) is not None and as_int(extent) is not None:
         worst = farthest_start(subject, start, extent, size, place.context)

@@ -13,6 +13,7 @@ from tilelang.frontend.deprecated import note_pass_configs
 from tilelang.frontend.discovery import resolve
 from tilelang.frontend.run import Run
 from tilelang.frontend.suggest import nearest, replacement
+from tilelang.ir.tile_program import UNGUARDED
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "jit": (
@@ -63,7 +64,7 @@ def check_decorators(run: Run, node: ast.FunctionDef) -> None:
                 _unknown_option(run, decorator.name, keyword, keyword.arg)
             elif keyword.arg == "pass_configs":
                 note_pass_configs(run, keyword.value)
-                _note_wgmma(run, keyword.value)
+                _note_for_rules(run, keyword.value)
             elif keyword.arg == "execution_backend":
                 _check_backend(run, keyword.value)
 
@@ -85,13 +86,17 @@ def _check_backend(run: Run, node: ast.expr) -> None:
     )
 
 
-def _note_wgmma(run: Run, node: ast.expr) -> None:
-    """Let the rules know whether the kernel refuses wgmma, where that is written out."""
+_OF_RULES = {"TL_DISABLE_WGMMA": DISABLE_WGMMA, "TL_DISABLE_SAFE_MEMORY_ACCESS": UNGUARDED}
+
+
+def _note_for_rules(run: Run, node: ast.expr) -> None:
+    """Let the rules know whether the kernel refuses wgmma or guards, where that is written out."""
     for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
-        named = isinstance(key, ast.Attribute) and key.attr == "TL_DISABLE_WGMMA"
-        spelt = isinstance(key, ast.Constant) and key.value == DISABLE_WGMMA
-        if (named or spelt) and isinstance(value, ast.Constant) and isinstance(value.value, bool):
-            run.attrs[DISABLE_WGMMA] = value.value
+        name = key.value if isinstance(key, ast.Constant) else None
+        if isinstance(key, ast.Attribute):
+            name = _OF_RULES.get(key.attr)
+        if name in _OF_RULES.values() and isinstance(value, ast.Constant) and isinstance(value.value, bool):
+            run.attrs[str(name)] = value.value
 
 
 def _unknown_option(run: Run, decorator: str, keyword: ast.keyword, name: str) -> None:

@@ -102,7 +102,14 @@ def _indexed(run: Run, buffer: Buffer, span: Span) -> tuple[Fix, ...]:
 def read_element(run: Run, region: Region) -> Any:
     """The load of one element, noted as an access."""
     buffer = region.buffer
-    run.accesses.append(Access(buffer, region.indices or (), "read", region.span, run.context))
+    load = _load(run, region)
+    node = None if isinstance(load, Unknown) else load
+    run.accesses.append(Access(buffer, region.indices or (), "read", region.span, run.context, node))
+    return load
+
+
+def _load(run: Run, region: Region) -> Any:
+    buffer = region.buffer
     if not buffer.known:
         return run.unknown(f"the shape or dtype of `{buffer.name}` is not known")
     bad = any_unknown(region.starts)

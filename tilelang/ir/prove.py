@@ -71,7 +71,7 @@ class Prover:
         return substitute(value, self._multiples) if self._multiples else value
 
     def _comparable(self, a: Value, b: Value) -> tuple[Any, Any]:
-        return _same_dtype(self._in_multiples(a), self._in_multiples(b))
+        return same_dtype(self._in_multiples(a), self._in_multiples(b))
 
     def equal(self, a: Value, b: Value) -> bool | None:
         """True or False if proven for all values of the symbols, else None."""
@@ -278,7 +278,7 @@ def operands_of(value: ir.Expr) -> list[Any]:
     return [getattr(value, n) for n in names if hasattr(value, n)]
 
 
-def _same_dtype(a: Value, b: Value) -> tuple[Any, Any]:
+def same_dtype(a: Value, b: Value) -> tuple[Any, Any]:
     """Both as expressions of one integer dtype (the wider)."""
     types = [str(v.ty) for v in (a, b) if isinstance(v, ir.Expr)]
     dtype = "int64" if "int64" in types else types[0]

@@ -16,6 +16,9 @@ from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.span import Span
 from tilelang.ir.values import Buffer, Index, Region, Value
 
+# Attribute of a kernel: what it does outside of global tensors is not guarded.
+UNGUARDED = "tl.disable_safe_memory_legalize"
+
 LoopKind = Literal["Parallel", "Pipelined", "serial", "unroll", "vectorized", "while"]
 
 
@@ -94,13 +97,17 @@ class OpRecord:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """One element read or written outside tile operations, in the order of execution."""
+    """One element read or written outside tile operations, in the order of execution.
+
+    `load`: of a read, the very node that stands for its value in the tree of statements.
+    """
 
     buffer: Buffer
     indices: tuple[Index, ...]
     mode: Literal["read", "write"]
     span: Span  # the subscript expression
     context: Context
+    load: ir.Expr | None = None
 
 
 @dataclass(eq=False)

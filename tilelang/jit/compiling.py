@@ -32,6 +32,7 @@ from tilelang.jit.pass_contexts import accept_language_keys
 from tilelang.jit.postprocess import edited, edits_c, has_postprocess
 from tilelang.ops.registry import TILE_OPS
 from tilelang.passes.split_vectors import split_vectors
+from tilelang.passes.trim_loops import trim_loops
 from tilelang.runtime.artifact import Artifact
 from tilelang.targets import driver
 
@@ -69,8 +70,9 @@ def prim_func_of(program: TileProgram, target: Target, text: str | None = None) 
         program = _on_one_thread(program)
     if not program.complete:
         raise ValueError(_incomplete(program, problems))
-    # Without vectors from the start: the reference runs this function too.
-    return split_vectors(build_prim_func(program, {name: op.build for name, op in TILE_OPS.items()}))
+    # Without vectors and idle iterations from the start: the reference runs this function too.
+    func = build_prim_func(program, {name: op.build for name, op in TILE_OPS.items()})
+    return split_vectors(trim_loops(func))
 
 
 def _on_one_thread(program: TileProgram) -> TileProgram:

@@ -78,12 +78,12 @@ def _whole(src: Region, dst: Region, prover: Prover) -> CopyExtents:
 
 def _both_sized(src: Region, dst: Region, prover: Prover) -> CopyExtents:
     a, b = src.extents, dst.extents
-    real_a, real_b = _real(a), _real(b)
+    real_a, real_b = real_dimensions(a), real_dimensions(b)
     if len(real_a) != len(real_b):
         promoted = _promote_points(src, dst)
         if promoted is not None and _may_match(*promoted, prover):
             a, b = promoted
-            real_a, real_b = _real(a), _real(b)
+            real_a, real_b = real_dimensions(a), real_dimensions(b)
     if len(real_a) != len(real_b):
         return CopyExtents(a, b, tuple(_unmatched(a, b, real_a, real_b, prover)))
     new_a, new_b, found = list(a), list(b), []
@@ -117,7 +117,7 @@ def _iteration(src: Region, dst: Region, a: tuple[Value, ...], b: tuple[Value, .
     return b if by_dst else a
 
 
-def _real(extents: Sequence[Value]) -> list[int]:
+def real_dimensions(extents: Sequence[Value]) -> list[int]:
     """Positions of the extents that are not known to be 1."""
     return [k for k, e in enumerate(extents) if as_int(e) != 1]
 
@@ -128,7 +128,7 @@ def _place(extents: Sequence[Value], rank: int) -> tuple[Value, ...] | None:
         return (1,) * (rank - len(extents)) + tuple(extents)
     if all(as_int(e) == 1 for e in extents[: len(extents) - rank]):
         return tuple(extents[len(extents) - rank :])
-    kept = [extents[k] for k in _real(extents)]
+    kept = [extents[k] for k in real_dimensions(extents)]
     return (1,) * (rank - len(kept)) + tuple(kept) if len(kept) <= rank else None
 
 
@@ -146,7 +146,7 @@ def _promote_points(src: Region, dst: Region) -> tuple[tuple[Value, ...], tuple[
 
 def _may_match(a: Sequence[Value], b: Sequence[Value], prover: Prover) -> bool:
     """Whether the extents other than 1 are as many on both sides and not proven different."""
-    real_a, real_b = _real(a), _real(b)
+    real_a, real_b = real_dimensions(a), real_dimensions(b)
     return len(real_a) == len(real_b) and all(
         prover.equal(a[i], b[j]) is not False for i, j in zip(real_a, real_b, strict=True)
     )
@@ -158,7 +158,7 @@ def _is_point_entry(region: Region, dim: int) -> bool:
 
 def _unplaced(src: Region, dst: Region, *, point_is_src: bool) -> CopyExtents:
     sized = dst if point_is_src else src
-    first = _real(sized.extents)[0]
+    first = real_dimensions(sized.extents)[0]
     extent = sized.extents[first]
     found = (
         Mismatch("unmatched", None, first, None, extent)

@@ -22,10 +22,10 @@ from tilelang.ir import tile_ops
 from tilelang.ir.evaluate import is_choice
 from tilelang.ir.simplify import simplify
 from tilelang.ir.tile_ops import seq
+from tilelang.ir.tile_program import UNGUARDED
 from tilelang.ops.atomic import Atomic
 from tilelang.passes.walk import constant, index, loop_kind, map_operands, remake
 
-UNGUARDED = "tl.disable_safe_memory_legalize"  # attribute of the function: no guards at all
 SAFE_VALUES = "tl.safe_values"  # attribute of the function: JSON, tensor name -> number
 _SAYING = (tile_ops.PRINT, tile_ops.PRINT_ONCE, tile_ops.CHECK)
 _POSITIVE = sym.ConstIntBound(1, sym.ConstIntBound.POS_INF)

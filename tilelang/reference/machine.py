@@ -272,9 +272,10 @@ class Machine:
         if fold is not None:
             self._fold(tensor, stmt, *fold, active)
             return
-        value = self.expressions.value(stmt.value, active)
         indices = [self.expressions.value(i, active) for i in stmt.indices]
-        tensor.store(indices, value, active, stmt.span)
+        # What would be stored outside of a tensor is not even read.
+        active = active & tensor.address(indices, active, stmt.span)[1]
+        tensor.store(indices, self.expressions.value(stmt.value, active), active, stmt.span)
 
     def _fold(self, tensor: Tensor, stmt: Any, kind: str, operand: Any, active: np.ndarray) -> None:
         """Iterations that update one element are all counted: of a reducer, or of a fragment in whose layout
@@ -336,7 +337,8 @@ class Machine:
         """Lane after lane, as if in some order; returns what each found."""
         tensor = self._tensor(op.dst.source)
         indices = [np.broadcast_to(self.expressions.value(i, active), active.shape) for i in op.dst.indices]
-        values = [np.broadcast_to(self.expressions.value(v, active), active.shape) for v in op.values] or [
+        exists = active & tensor.address(indices, active, op.span)[1]
+        values = [np.broadcast_to(self.expressions.value(v, exists), active.shape) for v in op.values] or [
             np.zeros(active.shape)
         ]
         found = np.zeros(active.shape, np.float64 if tensor.dtype.startswith(("f", "b")) else np.int64)
@@ -399,9 +401,15 @@ class _WholeBlock:
     active: np.ndarray
     span: Any
 
-    def read(self, region: Any) -> np.ndarray:
+    def read(self, region: Any, needed: Any = True) -> np.ndarray:
         tensor, places = self._places(region)
-        return tensor.load(places, np.asarray(True), self.span)
+        return tensor.load(places, np.asarray(needed), self.span)
+
+    def exists(self, region: Any) -> np.ndarray:
+        tensor, places = self._places(region)
+        if tensor.scope != "global":
+            return np.broadcast_to(np.asarray(True), tuple(int(self.scalar(r.extent)) for r in region.region))
+        return tensor.address(places, np.asarray(True), self.span)[1]
 
     def write(self, region: Any, values: np.ndarray) -> None:
         tensor, places = self._places(region)

@@ -23,8 +23,12 @@ Update = Callable[[Any, Any], Any]
 class Block(Protocol):
     """What an operation may ask of the block that runs it."""
 
-    def read(self, region: Any) -> np.ndarray:
-        """The elements of a region, with all its dimensions."""
+    def read(self, region: Any, needed: Any = True) -> np.ndarray:
+        """The elements of a region, with all its dimensions; any numbers where they are not needed."""
+        ...
+
+    def exists(self, region: Any) -> np.ndarray:
+        """Which elements of a region are there: outside of a global tensor none are."""
         ...
 
     def write(self, region: Any, values: np.ndarray) -> None:
@@ -75,7 +79,15 @@ def copy(block: Block, call: Any) -> None:
 
 
 def _move(block: Block, src: Any, dst: Any, span: Any) -> None:
-    block.write(dst, _shaped_like(block.read(src), block, dst, span))
+    values = block.read(src, _needed(block, src, dst))
+    block.write(dst, _shaped_like(values, block, dst, span))
+
+
+def _needed(block: Block, src: Any, dst: Any) -> np.ndarray:
+    """Which elements of a source go to elements that exist, in the source's shape."""
+    exists = block.exists(dst)
+    shape = tuple(int(block.scalar(r.extent)) for r in src.region)
+    return exists.reshape(shape) if exists.size == np.prod(shape) else np.asarray(True)
 
 
 def _shaped_like(values: np.ndarray, block: Block, region: Any, span: Any) -> np.ndarray:
@@ -144,7 +156,8 @@ def scan(block: Block, call: Any) -> None:
 def atomic_tile(block: Block, call: Any) -> None:
     """dst[...] op= src[...]: nothing else runs at the same time here, so every order is the same."""
     op = AtomicTile.read(call)
-    values = _shaped_like(block.read(op.src), block, op.dst, op.span)
+    values = block.read(op.src, _needed(block, op.src, op.dst))
+    values = _shaped_like(values, block, op.dst, op.span)
     block.write(op.dst, UPDATES[op.kind](block.read(op.dst), values))
 
 
