@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import pytest
+import tvm
+from tvm import tirx as X
 
 import tilelang
 import tilelang.language as T
-from tilelang.layout import Fragment, Layout
+from tilelang.layout import (
+    Fragment,
+    Layout,
+    make_full_bank_swizzled_layout,
+    make_half_bank_swizzled_layout,
+    make_linear_layout,
+    make_quarter_bank_swizzled_layout,
+    make_swizzled_layout,
+    make_wgmma_swizzled_layout,
+)
 
 ROWS = Layout([4, 8], lambda i, j: i * 8 + j)
 TURNED = Layout([4, 8], lambda i, j: [j, i])
@@ -57,9 +68,86 @@ def test_fragments_repeated(on_thread, lower_first, registers, threads, place):
 def test_fragments_replicated_and_reshaped():
     twice = ATOM.replicate(2)
     assert twice.get_thread_size() == 64 and twice.replicate_size == 2 and twice.condense_rep_var() is twice
-    assert twice.map_forward_thread([1, 2, 1]) == [37] and twice.map_forward_thread([1, 2]) == [5]
+    assert twice.map_forward_thread([1, 1, 2]) == [37] and twice.map_forward_thread([1, 2]) == [5]
     flat = ATOM.reshape([64])
     assert (flat.map_forward_thread([13]), flat.map_forward_index([13])) == ([6], [1])
+
+
+def test_formulas():
+    assert str(ROWS.index) == str(ROWS.get_forward_index()) == "[_i * 8 + _j]"
+    assert [str(v) for v in TURNED.forward_index] == [str(v) for v in TURNED.get_forward_vars()][::-1]
+    assert str(TURNED.get_linearized_forward_index()) == "_j * 4 + _i"
+    assert str(ROWS.inverse().index) == "[_i // 8, _i % 8]"
+    n = X.Var("n", "int32")
+    tvm.ir.assert_structural_equal(ROWS.map_forward_index([n, 3])[0], n * 8 + 3)
+    region = [tvm.ir.Range(0, 2), tvm.ir.Range(4, 8)]
+    assert [(int(r.min), int(r.extent)) for r in ROWS.map_region_bounds(region)] == [(4, 12)]
+    assert (str(ATOM.thread), str(ATOM.index)) == ("_i * 4 + _j // 2", "[_j % 2]")
+    twice = ATOM.replicate(2)
+    assert str(twice.forward_thread) == "_rep * 32 + _i * 4 + _j // 2"
+    assert [str(v) for v in twice.get_forward_vars()] == ["_rep", "_i", "_j"]
+    assert twice.inverse()(1, 37) == [1, 3, 1] and len(ATOM.inverse().index) == 3
+    with pytest.raises(ValueError, match="no formula"):
+        Fragment([8, 8], forward_thread_fn=lambda i, j: i * 4 + j // 2).index  # noqa: B018
+    with pytest.raises(ValueError, match="lie in one register"):
+        Fragment([4], forward_fn=lambda i: (i // 2, 0)).inverse()
+
+
+def test_texts():
+    assert str(ROWS) == "Layout((4, 8) -> (32,), transform: (_i, _j) -> (_i * 8 + _j,))"
+    shown = "replicate: 1, thread: 32, forward_thread: _i * 4 + _j // 2, forward_index: (_j % 2,)"
+    assert str(ATOM) == f"Fragment((8, 8) -> (2,), {shown})"
+    assert repr(Layout((T.dynamic("m"), 4), lambda i, j: i * 4 + j)).startswith("Layout((")
+
+
+def test_numbers_are_integers_and_constants():
+    extent = ROWS.get_output_shape()[0]
+    assert extent == 32 and extent.value == 32 and isinstance(extent, int)
+    sizes = [X.IntImm("int32", 4), X.IntImm("int32", 8)]
+    assert Layout(sizes, lambda i, j: i * 8 + j).is_equal(ROWS)
+    assert ROWS.map_forward_index(sizes) == [40]
+
+
+def test_functions_of_other_indices_are_told():
+    with pytest.raises(TypeError, match="must take 2 indices"):
+        Layout([4, 8], lambda i: i)
+    with pytest.raises(TypeError, match="needs forward_fn"):
+        Fragment([4, 8])
+
+
+# Offsets of (9, 10) and (3, 1), observed with the released wheel.
+@pytest.mark.parametrize(
+    ("make", "shape", "dtype", "extents", "places"),
+    [
+        (make_swizzled_layout, (64, 64), "float16", [1, 8, 512], ([0, 1, 66], [0, 0, 217])),
+        (make_swizzled_layout, (64, 48), "float16", [3, 8, 128], ([0, 1, 26], [0, 0, 49])),
+        (make_swizzled_layout, (64, 20), "float16", [1280], ([190], [61])),
+        (make_swizzled_layout, (64, 64), "float32", [2, 8, 256], ([0, 1, 46], [0, 0, 109])),
+        (make_swizzled_layout, (64, 32), "int8", [1, 8, 256], ([0, 1, 42], [0, 0, 97])),
+        (make_wgmma_swizzled_layout, (12, 64), "float16", [768], ([586], [193])),
+        (make_half_bank_swizzled_layout, (64, 64), "float16", [2, 8, 256], ([0, 1, 42], [0, 0, 105])),
+        (make_quarter_bank_swizzled_layout, (64, 64), "float16", [4, 8, 128], ([0, 1, 26], [0, 0, 49])),
+        (make_linear_layout, (64, 32), "float16", [2048], ([298], [97])),
+    ],
+)
+def test_layouts_of_shared_tiles_made_outside_a_kernel(make, shape, dtype, extents, places):
+    layout = make(X.decl_buffer(shape, dtype))
+    assert layout.get_output_shape() == extents
+    assert (layout.map_forward_index([9, 10]), layout.map_forward_index([3, 1])) == places
+    within = {tuple(layout(i, j)) for i in range(shape[0]) for j in range(shape[1])}
+    assert len(within) == shape[0] * shape[1]
+
+
+def test_bytes_whose_k_runs_down_are_padded_and_what_fits_no_swizzle_is_told():
+    tile = X.decl_buffer((64, 64), "int8")
+    assert make_swizzled_layout(tile, k_major=False)(1, 2) == [82]
+    assert make_linear_layout(X.decl_buffer((3, 4, 5), "float16"))(1, 2, 3) == [33]
+    with pytest.raises(ValueError, match="128-byte swizzle needs rows of a multiple of 128 bytes"):
+        make_full_bank_swizzled_layout(tile)
+    with pytest.raises(ValueError, match="no swizzle has rows of 20"):
+        make_swizzled_layout(X.decl_buffer((64, 20), "float16"), allow_pad=False)
+    with pytest.raises(RuntimeError, match="outside a kernel"):
+        make_swizzled_layout(3)
 
 
 def test_a_kernel_takes_them():

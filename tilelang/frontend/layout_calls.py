@@ -36,6 +36,10 @@ _SWIZZLES = {
     "make_half_bank_swizzled_layout": 64,
     "make_quarter_bank_swizzled_layout": 32,
 }
+_TILE_PARAMETER = {
+    "make_mma_swizzle_layout": "shared_buf",
+    "make_linear_layout": "buffer_or_load_or_region",
+}
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def layout_call(run: Run, op: str, call: Bound) -> Any:
         return None
     if op in ("Layout", "Fragment"):
         return _by_function(run, op, call)
-    name = "shared_buf" if op == "make_mma_swizzle_layout" else "buffer"
+    name = _TILE_PARAMETER.get(op, "buffer")
     buffer = _buffer(call.value(name))
     if isinstance(buffer, Unknown):
         return buffer

@@ -2,14 +2,28 @@
 
 Made outside a kernel they are plain records of their arguments. Questions about shapes and equality are
 answered by following every element, so they are exact for any formula whose shape is made of integers.
+`index`, `thread` and `get_forward_index` answer with formulas over tvm's variables (`tilelang.layout_forms`).
 """
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+
+class Constant(int):
+    """A number of a layout: an integer that also has a `value`, as tvm's constants do."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> int:
+        """The number itself."""
+        return int(self)
 
 
 class Layout:
@@ -21,11 +35,18 @@ class Layout:
     """
 
     def __init__(self, shape: Any, forward_fn: Callable[..., Any]) -> None:
+        _check_takes(forward_fn, len(_extents(shape)))
         self.given: dict[str, Any] = {"shape": shape, "forward_fn": forward_fn}  # read by the compiler
+        self._variables: list[Any] = []
 
     def get_input_shape(self) -> list[Any]:
         """The extents of the tile."""
         return _extents(self.given["shape"])
+
+    @property
+    def input_size(self) -> list[Any]:
+        """The extents of the tile, as `get_input_shape()`."""
+        return self.get_input_shape()
 
     def get_output_shape(self) -> list[int]:
         """The extents of the memory: as far as an element reaches. Raises TypeError for symbolic extents."""
@@ -33,7 +54,37 @@ class Layout:
 
     def map_forward_index(self, indices: Any) -> list[Any]:
         """The place of the element at `indices`, one index per dimension of the memory."""
-        return _extents(self.given["forward_fn"](*indices))
+        return _extents(self.given["forward_fn"](*_extents(list(indices))))
+
+    def get_forward_vars(self) -> list[Any]:
+        """tvm's variables for the indices of the tile, of which `get_forward_index()` is made."""
+        if not self._variables:
+            self._variables = _forms().variables(len(self.get_input_shape()))
+        return list(self._variables)
+
+    def get_forward_index(self) -> list[Any]:
+        """The place of an element as formulas, one per dimension of the memory."""
+        return _formulas(self.map_forward_index(self.get_forward_vars()), self)
+
+    @property
+    def index(self) -> list[Any]:
+        """The place of an element as formulas, as `get_forward_index()`."""
+        return self.get_forward_index()
+
+    @property
+    def forward_index(self) -> list[Any]:
+        """The place of an element as formulas, as `get_forward_index()`."""
+        return self.get_forward_index()
+
+    def get_linearized_forward_index(self) -> Any:
+        """The offset of an element in the memory, taken as row-major, as one formula."""
+        place = _flat(self.map_forward_index(self.get_forward_vars()), self.get_output_shape())
+        return _formulas([place], self)[0]
+
+    def map_region_bounds(self, region: Any) -> list[Any]:
+        """The ranges of tvm in which the elements of a region (a range per dimension) lie."""
+        own = self.get_forward_vars()
+        return _forms().bounds(self.map_forward_index(own), own, list(region))
 
     def __call__(self, *indices: Any) -> list[Any]:
         """The place of an element, as `map_forward_index`."""
@@ -47,7 +98,9 @@ class Layout:
         )
 
     def inverse(self) -> Layout:
-        """From places to indices, for integers only. Raises ValueError if two elements lie at one place."""
+        """From places to indices. Raises ValueError if two elements lie at one place; formulas of the inverse
+        do so for a layout that has a swizzle.
+        """
         back: dict[tuple[int, ...], tuple[int, ...]] = {}
         for point in _points(self.get_input_shape()):
             place = tuple(self.map_forward_index(point))
@@ -57,12 +110,7 @@ class Layout:
                 )
             back[place] = point
 
-        def element_at(*place: Any) -> tuple[int, ...]:
-            if tuple(place) not in back:
-                raise ValueError(f"no element lies at {tuple(place)}")
-            return back[tuple(place)]
-
-        return Layout(self.get_output_shape(), element_at)
+        return Layout(self.get_output_shape(), _table(back, self.get_input_shape(), self.map_forward_index))
 
     def expand(self, leading_shape: Any) -> Layout:
         """The same behind further dimensions, which stay as they are."""
@@ -105,7 +153,13 @@ class Layout:
         )
 
     def __repr__(self) -> str:
-        return f"Layout({tuple(self.get_input_shape())})"
+        try:
+            names, place = self.get_forward_vars(), self.get_forward_index()
+            reach = tuple(map(int, self.get_output_shape()))
+        except (TypeError, ValueError):  # symbolic extents, or a function of integers only
+            return f"Layout({_listed(self.get_input_shape())})"
+        shown = f"transform: {_listed(names)} -> {_listed(place)}"
+        return f"Layout({_listed(self.get_input_shape())} -> {_listed(reach)}, {shown})"
 
 
 class Fragment:
@@ -124,6 +178,10 @@ class Fragment:
         replicate: int = 1,
         forward_index_fn: Callable[..., Any] | None = None,
     ) -> None:
+        if forward_fn is None and forward_thread_fn is None:
+            raise TypeError("T.Fragment needs forward_fn, or forward_thread_fn")
+        self._variables: list[Any] = []
+        self._copy: Any = None
         self.given: dict[str, Any] = {  # read by the compiler
             "shape": shape,
             "forward_fn": forward_fn,
@@ -141,6 +199,80 @@ class Fragment:
         """The extents of the tile."""
         return _extents(self.given["shape"])
 
+    @property
+    def input_size(self) -> list[Any]:
+        """The extents of the tile, as `get_input_shape()`."""
+        return self.get_input_shape()
+
+    def get_forward_vars(self) -> list[Any]:
+        """tvm's variables for the copy (of a replicated fragment) and the indices, of which `thread` and
+        `index` are made.
+        """
+        if not self._variables:
+            self._variables = _forms().variables(len(self.get_input_shape()))
+            self._copy = _forms().copy_variable()
+        return [*([self._copy] if self.replicate_size > 1 else []), *self._variables]
+
+    @property
+    def thread(self) -> Any:
+        """The thread that holds an element, as a formula."""
+        own = self.get_forward_vars()[-len(self.get_input_shape()) :]
+        return _formulas([self._thread(own, self._copy if self.replicate_size > 1 else 0)], self)[0]
+
+    @property
+    def forward_thread(self) -> Any:
+        """The thread that holds an element, as `thread`."""
+        return self.thread
+
+    @property
+    def thread_range(self) -> None:
+        """No range of threads is bound to a layout here."""
+        return None
+
+    def get_forward_index(self) -> list[Any]:
+        """The register that holds an element, as formulas.
+
+        Raises ValueError for a fragment without a function for it: registers are numbered by counting then.
+        """
+        if self.given["forward_fn"] is None and self.given["forward_index_fn"] is None:
+            raise ValueError("registers are numbered in order where there is no forward_index_fn: no formula")
+        own = self.get_forward_vars()[-len(self.get_input_shape()) :]
+        return _formulas(self.map_forward_index(own), self)
+
+    @property
+    def index(self) -> list[Any]:
+        """The register that holds an element, as `get_forward_index()`."""
+        return self.get_forward_index()
+
+    @property
+    def forward_index(self) -> list[Any]:
+        """The register that holds an element, as `get_forward_index()`."""
+        return self.get_forward_index()
+
+    def get_linearized_forward_index(self) -> Any:
+        """The register that holds an element, counted through all dimensions, as one formula."""
+        own = self.get_forward_vars()[-len(self.get_input_shape()) :]
+        return _formulas([_flat(self.map_forward_index(own), self.get_output_shape())], self)[0]
+
+    def inverse(self) -> Layout:
+        """From registers and the thread (last) to indices and the copy (last).
+
+        Raises ValueError if two elements lie in one register of a thread.
+        """
+        back: dict[tuple[int, ...], tuple[int, ...]] = {}
+        for point in _points(self.get_input_shape()):
+            for copy in self._copies():
+                place = (*self.map_forward_index(point), self._thread(point, copy))
+                if place in back:
+                    raise ValueError(f"elements {back[place]} and {(*point, copy)} lie in one register")
+                back[place] = (*point, copy)
+
+        def forward(own: Sequence[Any]) -> list[Any]:
+            return [*self.map_forward_index(own[:-1]), self._thread(own[:-1], own[-1])]
+
+        held = [*self.get_output_shape(), self.get_thread_size()]
+        return Layout(held, _table(back, [*self.get_input_shape(), self.replicate_size], forward))
+
     def get_output_shape(self) -> list[int]:
         """The registers that a thread has, per dimension. Raises TypeError for symbolic extents."""
         return _reach(self.map_forward_index(point) for point in _points(self.get_input_shape()))
@@ -152,14 +284,17 @@ class Fragment:
         )
 
     def map_forward_thread(self, indices: Any) -> list[Any]:
-        """The thread that holds the element at `indices`; of a replicated one, the copy may follow them."""
-        indices = list(indices)
+        """The thread that holds the element at `indices`; of a replicated one, the number of the copy may
+        stand before them, as in `get_forward_vars()`.
+        """
+        indices = _extents(list(indices))
         rank = len(self.get_input_shape())
-        return [self._thread(indices[:rank], indices[rank] if len(indices) > rank else 0)]
+        copy = indices[0] if len(indices) > rank else 0
+        return _extents(self._thread(indices[-rank:], copy))
 
     def map_forward_index(self, indices: Any) -> list[Any]:
         """The register that holds the element at `indices`."""
-        own = tuple(indices)
+        own = tuple(_extents(list(indices)))
         if self.given["forward_fn"] is not None:
             return _extents(self._both(own, 0)[1])
         if self.given["forward_index_fn"] is not None:
@@ -263,11 +398,75 @@ class Fragment:
         return _extents(self.given["forward_thread_fn"](*indices, *copies))[0]
 
     def __repr__(self) -> str:
-        return f"Fragment({tuple(self.get_input_shape())}, replicate={self.replicate_size})"
+        shape = _listed(self.get_input_shape())
+        try:
+            reach, threads = self.get_output_shape(), self.get_thread_size()
+            held = f"forward_thread: {self.thread}, forward_index: {_listed(self.index)}"
+        except (TypeError, ValueError):  # symbolic extents, functions of integers, registers by counting
+            return f"Fragment({shape}, replicate: {self.replicate_size})"
+        copies = f"replicate: {self.replicate_size}, thread: {threads}"
+        return f"Fragment({shape} -> {_listed(reach)}, {copies}, {held})"
+
+
+def _forms() -> Any:
+    """Formulas are tvm's, which a declaration does not import."""
+    return importlib.import_module("tilelang.layout_forms")
+
+
+def _formulas(values: Sequence[Any], layout: Layout | Fragment) -> list[Any]:
+    """Formulas of the variables of `layout`, shortened."""
+    names, extents = layout.get_forward_vars(), layout.get_input_shape()
+    if len(names) > len(extents):
+        extents = [layout.replicate_size, *extents]  # pyright: ignore[reportAttributeAccessIssue]
+    return [_forms().simplified(v, names, extents) for v in values]
+
+
+def _table(
+    back: dict[tuple[int, ...], tuple[int, ...]],
+    shape: Sequence[Any],
+    forward: Callable[[Sequence[Any]], list[Any]],
+) -> Callable[..., Any]:
+    """What lies at a place, by `back`; for places that are no integers as formulas, from `forward`."""
+
+    def element_at(*place: Any) -> Any:
+        if all(isinstance(p, int) for p in place):
+            if tuple(place) not in back:
+                raise ValueError(f"no element lies at {tuple(map(int, place))}")
+            return back[tuple(place)]
+        return _forms().inverse_formulas(shape, lambda *own: forward(own))(*place)
+
+    return element_at
+
+
+def _check_takes(function: Callable[..., Any], count: int) -> None:
+    """Raise TypeError for a function of another number of indices."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # built-in functions, and what the compiler is given while it traces
+        return
+    try:
+        signature.bind(*range(count))
+    except TypeError as error:
+        raise TypeError(
+            f"forward_fn must take {count} indices, one for each dimension of the tile: {error}"
+        ) from None
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return f"({', '.join(map(str, values))}{',' if len(values) == 1 else ''})"
 
 
 def _extents(shape: Any) -> list[Any]:
-    return list(shape) if isinstance(shape, tuple | list) else [shape]
+    """A list of what may be one value; constants of tvm as integers."""
+    if hasattr(shape, "__iter__") and not isinstance(shape, str):
+        return [_number(n) for n in shape]
+    return [_number(shape)]
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, int):
+        return Constant(value)
+    return Constant(value.value) if type(value).__name__ == "IntImm" else value
 
 
 def _points(shape: Sequence[Any]) -> Iterator[tuple[int, ...]]:
@@ -275,7 +474,7 @@ def _points(shape: Sequence[Any]) -> Iterator[tuple[int, ...]]:
 
 
 def _reach(places: Iterator[list[Any]]) -> list[int]:
-    return [max(along) + 1 for along in zip(*places, strict=True)]
+    return [Constant(max(along) + 1) for along in zip(*places, strict=True)]
 
 
 def _flat(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
