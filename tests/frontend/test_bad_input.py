@@ -26,9 +26,9 @@ def kernel(statements: str, before: str = "") -> str:
 
 
 def problems(text: str) -> list[Problem]:
-    start = time.perf_counter()
+    start = time.process_time()  # a machine that is busy with other things makes no answer late
     found = check_source("kernel.py", text, "cuda:sm_90").all_problems()
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
     assert not any(p.rule == "internal-error" for p in found), found
     return found
 

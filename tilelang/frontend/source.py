@@ -29,6 +29,7 @@ class Source:
         self.lines = text_lines(text)
         self.has_walrus = ":=" in text
         self.touched: dict[int, frozenset[str]] = {}  # of statements of the tree: see `touched_names`
+        self.late_imports: tuple[tuple[str, int], ...] | None = None  # of functions, once looked for
         self._tree: ast.Module | None = None
         self._place: Span | None = None
 

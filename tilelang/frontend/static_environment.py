@@ -12,7 +12,9 @@ import functools
 import json
 import math
 import os
+import time
 import tokenize
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from tilelang.frontend.classes import instantiate
 from tilelang.frontend.dtypes import dtype_name
 from tilelang.frontend.functions import call_function
 from tilelang.frontend.import_roots import is_file, is_standard, project_roots
-from tilelang.frontend.imports import LANGUAGE_MODULES
+from tilelang.frontend.imports import LANGUAGE_MODULES, late_imports, may_import_late
 from tilelang.frontend.interpreter import new_run
 from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.model import (
@@ -57,6 +59,7 @@ from tilelang.ir.values import Unknown
 MODULE_LIMITS = Limits(steps=60_000, depth=30, sequence=10_000)
 _OPENING = ("globals", "exec", "get_ipython")
 _MAX_SOURCE = 2_000_000  # bytes of a workspace module
+_CLOCK_TICK_NS = 50_000_000  # file systems note times to some milliseconds
 _GROWING = (math.factorial, math.comb, math.perm)  # whose results have more digits than one waits for
 _PURE = frozenset(id(v) for module in PURE_MODULES for v in vars(module).values() if callable(v))
 
@@ -72,6 +75,7 @@ class StaticEnvironment:
         self._loaded: dict[Path, ModuleValue] = {}
         self.files: dict[str, str] = {}
         self._roots: dict[Path, tuple[Path, ...]] = {}
+        self._sources: list[Source] = []  # of the files read
         self._base: dict[str, Path] = {path: self._folder}  # folder of each source, for relative imports
         self.builtins = Scope(names=dict(vars(builtins)), owner="builtins")
 
@@ -148,6 +152,23 @@ class StaticEnvironment:
 
     def module(self, run: Run, name: str, level: int) -> Any:
         """A modelled module, a module of the workspace read as source, or Unknown."""
+        return self._module(run.source, name, level)
+
+    def read_late_imports(self, source: Source, statements: Iterable[ast.stmt]) -> None:
+        """Read what functions in `statements`, and those of all files read, import when they are called.
+
+        So `files` says all that a kernel may depend on before any is interpreted.
+        """
+        for name, level in late_imports(statements):
+            self._module(source, name, level)
+        for other in self._sources:  # grows
+            if other.late_imports is None:
+                found = late_imports(other.tree.body) if may_import_late(other.text) else ()
+                other.late_imports = tuple(dict.fromkeys(found))
+            for name, level in other.late_imports:
+                self._module(other, name, level)
+
+    def _module(self, source: Source, name: str, level: int) -> Any:
         if level == 0:
             if name in LANGUAGE_MODULES:
                 return language
@@ -156,7 +177,7 @@ class StaticEnvironment:
                 return known
             if name.startswith(("tilelang.", "torch.")):
                 return Unknown(f"`{name}` is not known to the compiler")
-        file = self._find(run.source, name, level)
+        file = self._find(source, name, level)
         if file is None:
             return Unknown(f"the module `{'.' * level}{name}` is not known to the compiler")
         return self._load(file, name)
@@ -192,6 +213,7 @@ class StaticEnvironment:
         if source is None:
             return module
         self.files[str(file)] = source.text
+        self._sources.append(source)
         self._base[str(file)] = file.parent
         scope = run_module(self, source, source.tree.body, name)
         self._loaded[file] = ModuleValue(name, scope.names, open=True, of_workspace=True)
@@ -202,7 +224,10 @@ def _source(file: Path) -> Source | None:
     """A workspace file, parsed; None if it cannot be."""
     try:
         status = file.stat()
-        return _parsed_file(str(file), status.st_mtime_ns, status.st_size)
+        state = str(file), status.st_mtime_ns, status.st_size
+        if time.time_ns() - status.st_mtime_ns < _CLOCK_TICK_NS:  # another write may leave the same state
+            return _parsed_file.__wrapped__(*state)
+        return _parsed_file(*state)
     except (OSError, SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
         return None
 

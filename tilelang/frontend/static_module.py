@@ -14,6 +14,7 @@ from tilelang.diagnostics.rules.python import STEP_LIMIT, SYNTAX_ERROR
 from tilelang.diagnostics.span import Span
 from tilelang.diagnostics.syntax import syntax_error_problem
 from tilelang.frontend.discovery import Found, find_kernels
+from tilelang.frontend.imports import may_import_late
 from tilelang.frontend.kernel_key import CaptureIndex, names_used, statement_text
 from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.old_names import old_names
@@ -116,6 +117,7 @@ class StaticModule:
         if not found:
             return []
         index = CaptureIndex(self.source, tree, [k.node for k in found])
+        self.environment.read_late_imports(self.source, self._deciding(index, found))
         sources = []
         for kernel in found:
             node = kernel.node
@@ -139,6 +141,13 @@ class StaticModule:
                 )
             )
         return sources
+
+    def _deciding(self, index: CaptureIndex, found: list[Found]) -> Iterator[ast.stmt]:
+        """The statements on which kernels depend and that may import something when they run."""
+        for kernel in found if may_import_late(self.text) else ():
+            root = kernel.outer[0] if kernel.outer else kernel.node
+            span = self.source.function_span(kernel.node)
+            yield from index.statements(root, self._host_code(kernel.qualified_name.partition(".")[0], span))
 
     @functools.cached_property
     def calling_statements(self) -> dict[str, list[ast.stmt]]:

@@ -67,6 +67,8 @@ class KernelAnswer:
         return self._carry(self.report.facts.span)
 
     def _carry(self, span: Span) -> Span:
+        if span.path != self.report.facts.span.path:
+            return span  # in a file that was imported, which no edit of this one moves
         return carried(span.shifted(self.lines) if self.lines else span, self.edits)
 
 
@@ -83,7 +85,7 @@ class FileAnswer:
         """The same answer for a later revision, `edits` after this one."""
         if not edits:
             return replace(self, revision=revision)
-        problems = (carry_problem(p, lambda span: carried(span, edits)) for p in self.problems)
+        problems = (carry_problem(p, _carry_in(p.span.path, edits)) for p in self.problems)
         return FileAnswer(
             revision,
             tuple(k.after(edits) for k in self.kernels),
@@ -171,6 +173,10 @@ def with_details(answer: FileAnswer, details: DetailsAnswer, wanted: Collection[
 def _failure(checked: CheckedKernel, path: str) -> Problem:
     span = Span(path, checked.line, 1, checked.line + 1, 1)
     return ANALYSIS_FAILED.at(span, kernel=checked.qualified_name, failure=checked.failure)
+
+
+def _carry_in(path: str, edits: tuple[TextEdit, ...]) -> Carry:
+    return lambda span: carried(span, edits) if span.path == path else span
 
 
 def carry_problem(problem: Problem, carry: Carry) -> Problem:
