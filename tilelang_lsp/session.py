@@ -339,7 +339,8 @@ class Session:
         if file.cells is not None:
             found += file.cells.problems
         wants = self.chosen(file.document.path).rules.wants
-        return [p for p in diagnostics(found, self._run_problems(file)) if wants(p)]
+        seen = [p.seen_from(file.document.path) for p in found]
+        return [p for p in diagnostics(seen, self._run_problems(file)) if wants(p)]
 
     # --- lenses and runs
 

@@ -170,6 +170,34 @@ class TestActions:
         file.close()
 
 
+class TestOtherFiles:
+    """A mistake in a macro of another file is shown at the call that leads there."""
+
+    MACRO = "import tilelang.language as T\n\n@T.macro\ndef put(s, n):\n    s[n, 0] = 0\n"
+    TEXT = GEMM.replace("import tilelang\n", "import tilelang\nfrom macros import put\n", 1).replace(
+        "T.clear(C_local)", "T.clear(C_local)\n        put(A_shared, 4096)"
+    )
+
+    async def test_it_stands_at_the_call(self, client: LanguageClient):
+        (client.folder / "macros.py").write_text(self.MACRO, encoding="utf-8")
+        file = await opened(client, "calls.py", self.TEXT).analysed()
+        (found,) = await grave(file)
+        assert found.code == "index-out-of-bounds" and found.message.startswith("in macros.py, line 5: ")
+        assert found.range.start == file.position("put(A_shared, 4096)")
+        first, *_ = found.related_information
+        assert first.location.uri == (client.folder / "macros.py").as_uri()
+        assert first.location.range.start == types.Position(4, 6)
+        titles = [a.title for a in await actions(file, "put(A_shared")]
+        assert titles == ["Ignore index-out-of-bounds on this line", "Explain index-out-of-bounds"]
+        file.replace("import tilelang\n", "import tilelang\n\n\n")
+        (moved,) = await grave(file)
+        assert moved.range.start == file.position("put(A_shared, 4096)")
+        assert moved.related_information[0].location.range.start == types.Position(4, 6)
+        file.replace("put(A_shared, 4096)", "put(A_shared, 4096)  # tilelang: ignore[index-out-of-bounds]")
+        assert await grave(file) == []
+        file.close()
+
+
 class TestSettings:
     async def test_they_count_at_once(self, client: LanguageClient):
         file = opened(client, "live.py", WRONG_GEMM)

@@ -69,7 +69,7 @@ from tilelang.diagnostics.rules.compat import MISSING_ON_TARGET
 from tilelang.diagnostics.rules.internal import INTERNAL_ERROR
 from tilelang.diagnostics.rules.python import STEP_LIMIT, UNSUPPORTED_LANGUAGE_NAME
 from tilelang.diagnostics.span import Span
-from tilelang.diagnostics.suppress import apply_ignores
+from tilelang.diagnostics.suppress import apply_ignores, not_silenced
 from tilelang.facts.kernel_facts import KernelFacts
 from tilelang.facts.reports import FileReport, KernelReport
 from tilelang.frontend.specialise import (
@@ -297,21 +297,31 @@ def _silence(
     module: StaticModule, kernel: KernelSource, problems: list[Problem], sure: bool
 ) -> list[Problem]:
     """Problems that no comment silences; comments of macros and helpers count, but are never called unused.
+    What stands in another file is silenced there, or at the call that leads there.
 
     Neither are those of a kernel of which parts are not known (`sure` False): the problem may show later.
     """
     first, last = kernel.span.line, kernel.span.end_line
     inside: list[Problem] = []
     outside: list[Problem] = []
+    kept: list[Problem] = []
+    told: dict[int, Problem] = {}  # a problem as seen from this file, by its id -> as it is
     for problem in problems:
-        here = problem.span.path == module.path and first <= problem.span.line <= last
-        (inside if here else outside).append(problem)
+        seen = problem.seen_from(module.path)
+        if seen is not problem:
+            there = module.environment.files.get(problem.span.path, "")
+            if not not_silenced(problem.span.path, there, [problem]):
+                continue
+        told[id(seen)] = problem
+        here = seen.span.path == module.path
+        within = here and first <= seen.span.line <= last
+        (inside if within else outside if here else kept).append(seen)
     everywhere = [(1, len(module.source.lines))]
     unsure = () if sure else everywhere
-    kept = apply_ignores(module.path, module.text, inside, lines=(first, last), unsure=unsure)
+    kept += apply_ignores(module.path, module.text, inside, lines=(first, last), unsure=unsure)
     if outside:
         kept += apply_ignores(module.path, module.text, outside, unsure=everywhere)
-    return sorted(kept, key=lambda p: (p.span, p.severity.rank, p.rule))
+    return sorted((told.get(id(p), p) for p in kept), key=lambda p: (p.span, p.severity.rank, p.rule))
 
 
 def _is_definition(node: ast.stmt) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 from tilelang.diagnostics.span import Span
+
+_MOST_CALLS = 5  # that are shown of those that led to a place
 
 
 class Severity(str, Enum):
@@ -31,6 +34,18 @@ class Related:
 
     def shifted(self, lines: int) -> Related:
         return replace(self, span=self.span.shifted(lines))
+
+
+CALLED_HERE = "called from here"
+
+
+def calls_of(span: Span) -> tuple[Related, ...]:
+    """The calls that led to a place in a macro or a helper, the nearest first; not all of a deep recursion."""
+    calls: list[Related] = []
+    while span.via is not None and len(calls) < _MOST_CALLS:
+        span = span.via
+        calls.append(Related(span, CALLED_HERE))
+    return tuple(calls)
 
 
 @dataclass(frozen=True)
@@ -74,6 +89,25 @@ class Problem:
             span=self.span.shifted(lines),
             related=tuple(r.shifted(lines) for r in self.related),
             fixes=tuple(f.shifted(lines) for f in self.fixes),
+        )
+
+    def seen_from(self, path: str) -> Problem:
+        """The same problem for one who looks at the file `path` alone: what stands in another file is moved to
+        the call that leads there, and says where it stands. Edits of other files are left out.
+        """
+        if self.span.path == path:
+            return self
+        calls = [r for r in self.related if r.message == CALLED_HERE and r.span.path == path]
+        here = [r for r in self.related if r.span.path == path]
+        if not here:
+            return self
+        file = re.split(r"[/\\]", self.span.path)[-1]
+        return replace(
+            self,
+            message=f"in {file}, line {self.span.line}: {self.message}",
+            span=(calls or here)[0].span,
+            related=(Related(self.span, "the place"), *self.related),
+            fixes=tuple(f for f in self.fixes if all(e.span.path == path for e in f.edits)),
         )
 
     def with_severity(self, severity: Severity) -> Problem:

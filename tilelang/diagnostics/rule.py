@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from tilelang.diagnostics.problem import Fix, Problem, Related, Severity
+from tilelang.diagnostics.problem import Fix, Problem, Related, Severity, calls_of
 from tilelang.diagnostics.span import Span
 
 Family = Literal[
@@ -49,6 +49,9 @@ class Rule:
         severity: Severity | None = None,
         **fields: object,
     ) -> Problem:
-        """The problem this rule reports at `span`, its message filled with `fields`."""
+        """The problem this rule reports at `span`, its message filled with `fields`. The calls that led there
+        are added to `related`.
+        """
         text = self.message.format(**fields)
+        related = (*related, *calls_of(span))
         return Problem(self.name, severity or self.level, text, span, related, fixes, tags)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """A range of text in one file. `end_column` points just past the last character."""
+    """A range of text in one file. `end_column` points just past the last character.
+
+    via: the call through which the interpreter came here, where it is in a macro or a helper. It is no part of
+    the place: two spans of one range are equal, whoever called.
+    """
 
     path: str
     line: int
     column: int
     end_line: int
     end_column: int
+    via: Span | None = field(default=None, compare=False, repr=False)
+
+    def reached(self, via: Span) -> Span:
+        """The same range, come to through the call `via`."""
+        return Span(self.path, self.line, self.column, self.end_line, self.end_column, via)
 
     def shifted(self, lines: int) -> Span:
         """The same range after `lines` lines were inserted (negative: removed) above it."""

@@ -210,7 +210,8 @@ class Run:
     # -- places and problems
 
     def span(self, node: ast.AST) -> Span:
-        return self.source.span(node)
+        at = self.source.span(node)
+        return at.reached(self.calls[-1][1]) if self.calls else at
 
     def report(
         self,
