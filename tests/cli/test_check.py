@@ -326,7 +326,9 @@ def test_hooks_run_the_real_command(tmp_path: Path):
     file.write_text(WRONG_GEMM, encoding="utf-8")
     assert [h["id"] for h in hooks()] == ["tilelang-check", "tilelang-fix"]
     for hook in hooks():
-        assert hook["language"] == "python" and hook["types"] == "[python]"
+        assert hook["language"] == "python" and hook["require_serial"] == "true"
+        # Notebooks are checked too; no fix is made in one.
+        assert hook["types_or"] == ("[python]" if "--fix" in hook["entry"] else "[python, jupyter]")
         command, *arguments = hook["entry"].split()
         # pre-commit installs the package of this repository, which brings the command.
         done = subprocess.run(

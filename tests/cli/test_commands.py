@@ -100,6 +100,38 @@ def test_check_as_json(capsys, wrong: Path):
     assert found["end_line"] == found["line"] and "32" in found["message"] and "64" in found["message"]
 
 
+def test_json_has_related_places_and_fixes(capsys, tmp_path: Path):
+    path = tmp_path / "old.py"
+    path.write_text(
+        """import tilelang.language as T
+
+@T.macro
+def put(s, n):
+    s[n] = 0
+
+@T.prim_func
+def k(A: T.Buffer((64,), "float32")):
+    with T.Kernel(1, threads=64):
+        s = T.alloc_shared((64,), "float32")
+        T.copy(A, s)
+        put(s, 64)
+        T.copy(s, A)
+""",
+        encoding="utf-8",
+    )
+    _, out, _ = run(capsys, "check", path, "--format", "json")
+    bounds, old = sorted(problems(out), key=lambda p: p["line"])
+    assert bounds["code"] == "index-out-of-bounds" and "fixes" not in bounds and "tags" not in bounds
+    assert [(r["line"], r["column"], r["message"]) for r in bounds["related"]] == [
+        (10, 9, "s is float32[64] shared"),
+        (12, 9, "called from here"),
+    ]
+    (fix,) = old["fixes"]
+    assert old["tags"] == ["deprecated"] and fix["title"] == "Rename to `T.Tensor`"
+    (edit,) = fix["edits"]
+    assert (edit["path"], edit["line"], edit["column"], edit["text"]) == (str(path), 8, 12, "Tensor")
+
+
 def test_check_as_json_of_no_problem_is_an_empty_list(capsys, right: Path):
     assert run(capsys, "check", right, "--format", "json")[:2] == (0, "[]\n")
 

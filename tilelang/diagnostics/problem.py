@@ -40,7 +40,7 @@ CALLED_HERE = "called from here"
 
 
 def calls_of(span: Span) -> tuple[Related, ...]:
-    """The calls that led to a place in a macro or a helper, the nearest first; not all of a deep recursion."""
+    """The calls that led to a place in a macro or a helper, the nearest first; of a recursion the last."""
     calls: list[Related] = []
     while span.via is not None and len(calls) < _MOST_CALLS:
         span = span.via
@@ -92,8 +92,8 @@ class Problem:
         )
 
     def seen_from(self, path: str) -> Problem:
-        """The same problem for one who looks at the file `path` alone: what stands in another file is moved to
-        the call that leads there, and says where it stands. Edits of other files are left out.
+        """The same problem for one who looks at the file `path` alone: what stands in another file is moved
+        to the call that leads there, and says where it stands. Edits of other files are left out.
         """
         if self.span.path == path:
             return self
@@ -114,7 +114,7 @@ class Problem:
         return replace(self, severity=severity)
 
     def to_json(self) -> dict[str, Any]:
-        """The full object, for the analysis process; `tilelang check --format json` prints a flat subset."""
+        """The full object, for the analysis process; `tilelang check --format json` has keys of its own."""
         return {
             "rule": self.rule,
             "severity": self.severity.value,

@@ -10,8 +10,8 @@ from functools import lru_cache
 class Span:
     """A range of text in one file. `end_column` points just past the last character.
 
-    via: the call through which the interpreter came here, where it is in a macro or a helper. It is no part of
-    the place: two spans of one range are equal, whoever called.
+    via: the call through which the interpreter came here, where it is in a macro or a helper. It is no part
+    of the place: two spans of one range are equal, whoever called.
     """
 
     path: str

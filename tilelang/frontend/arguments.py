@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -74,7 +74,7 @@ def read_arguments(run: Run, node: ast.Call) -> tuple[list[Argument], dict[str, 
         value = run.eval(keyword.value)
         if keyword.arg is not None:
             at = run.span(keyword)
-            name_span = Span(at.path, at.line, at.column, at.line, at.column + len(keyword.arg))
+            name_span = replace(at, end_line=at.line, end_column=at.column + len(keyword.arg))
             kwargs[keyword.arg] = Argument(value, run.span(keyword.value), keyword.arg, name_span)
         elif isinstance(value, dict):
             at = run.span(keyword.value)
@@ -139,7 +139,10 @@ def bind_arguments(
                 callee=callee,
                 what=f"no parameter `{name}`; {known}",
             )
-            failed = True
+            if near and near not in bound and near not in kwargs:
+                bound[near] = argument  # what is meant, so that the rest of the kernel is checked
+            else:
+                failed = True
     missing = [
         p.name
         for p in parameters

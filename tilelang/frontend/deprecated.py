@@ -58,7 +58,11 @@ _OLD_DTYPES = ("e4m3_float8", "e5m2_float8")
 
 # Parameters of the language that a release took away: function -> parameter -> why.
 _REMOVED_PARAMETERS: dict[str, dict[str, str]] = {
-    "gemm": {"k_pack": "since TileLang 0.1.15 only the AMD dialect has it"},
+    "gemm": {
+        "k_pack": "since TileLang 0.1.15 only the AMD dialect has it",
+        "wg_wait": "TileLang 0.1.15 refuses it; T.wgmma_gemm with T.wait_wgmma waits by hand",
+    },
+    "Kernel": {"is_cpu": 'TileLang 0.1.15 refuses it; a kernel runs on the CPU when its target is "c"'},
     "Pipelined": {
         "sync": "TileLang 0.1.15 refuses it; synchronisation is placed by the compiler",
         "group": "TileLang 0.1.15 refuses it; use order and stage",

@@ -13,7 +13,6 @@ from tvm import tirx as X
 
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules import layout as rules
-from tilelang.diagnostics.span import Span
 from tilelang.ir.spans import from_tvm, place_of
 from tilelang.layout.fragment import Fragment
 from tilelang.passes.accesses import accesses
@@ -110,8 +109,12 @@ def told(conflict: Conflict) -> Problem:
         if at != span
     ]
     statement = _statement(conflict.site.stmt, use)
-    if statement is not None and statement.line != span.line:
-        related.insert(0, Related(statement, f"{name} is used here"))
+    at = None if statement is None else from_tvm(statement.span)
+    if statement is not None and at is not None and at.line != span.line:
+        # A store knows where its target stands, but not what it reads.
+        target = statement.buffer.__chandle__() == use.handle
+        note = f"{name} is used here" if target else f"what is stored here needs {name}"
+        related.insert(0, Related(at, note))
     if other is None or its is None:
         return rules.FRAGMENT_LAYOUT.at(span, related=tuple(related), buffer=name)
     one, two = (state.fragments.get(u.handle) for u in (use, other))
@@ -190,13 +193,13 @@ def _cause_text(cause: Cause | None) -> str:
     return f"{subject} at line {place_of(cause.span).line}{bracket}{rest}"
 
 
-def _statement(loop: Any, use: Use) -> Span | None:
-    """The first statement of a loop that touches a fragment."""
+def _statement(loop: Any, use: Use) -> X.BufferStore | None:
+    """The first store of a loop that touches a fragment."""
     for stmt in walk(loop):
         if isinstance(stmt, X.BufferStore) and any(
             a.buffer.__chandle__() == use.handle for a in accesses(stmt)
         ):
-            return from_tvm(stmt.span)
+            return stmt
     return None
 
 
