@@ -125,7 +125,9 @@ def test_a_kernel_nested_beyond_reason_is_a_hint():
         "if bx == 0:\n    A[0] = 1" + "".join(f"\nelif bx == {i}:\n    A[1] = 1" for i in range(1, 990))
     )
     (problem,) = problems(text)
-    assert problem.rule == "step-limit" and "nested too deeply" in problem.message
+    # Python's own parser gives up on it before 3.12; newer ones hand it on.
+    assert problem.rule == "step-limit"
+    assert "nested too deeply" in problem.message or "4999 operators behind each other" in problem.message
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="this Python reads them all but the last")
@@ -154,7 +156,9 @@ def test_a_null_byte_is_shown_where_it_is():
 
 def test_a_file_beyond_the_parser_is_a_hint():
     (problem,) = problems(kernel("A[0] = " + " + ".join(["1"] * 5000)))
-    assert problem.rule == "step-limit" and "nested too deeply" in problem.message
+    # Python's own parser gives up on it before 3.12; newer ones hand it on.
+    assert problem.rule == "step-limit"
+    assert "nested too deeply" in problem.message or "4999 operators behind each other" in problem.message
 
 
 MISSPELT = kernel("A[0] = fooo")

@@ -181,7 +181,10 @@ def test_every_scalar_function_has_a_case():
 
 
 @pytest.mark.parametrize(("name", "dtype", "ours", "theirs"), CASES, ids=IDS)
-def test_right_on_the_cpu(tmp_path: Path, name: str, dtype: str, ours: str, theirs: str):
+def test_right_on_the_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, ours: str, theirs: str
+):
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "cpu")
     path = tmp_path / "one_function.py"
     path.write_text(module_text(dtype, ours, theirs), encoding="utf-8")
     module = load(path)

@@ -36,8 +36,13 @@ def facts(*tensors: BufferFact, name: str = "k", **more) -> KernelFacts:
 
 
 @pytest.fixture
-def run_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Run the kernel `k` of a text; `path_first` is put before everything on the interpreter's path."""
+def run_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest):
+    """Run the kernel `k` of a text; `path_first` is put before everything on the interpreter's path.
+
+    On the CPU, also where there is a GPU, for tests that are not marked `gpu`.
+    """
+    if request.node.get_closest_marker("gpu") is None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
     async def runs(
         text: str, known: KernelFacts, timeout_s: float = 60.0, path_first: str = "other_tilelang"
