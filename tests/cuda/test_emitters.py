@@ -7,10 +7,11 @@ import pytest
 
 from tests.cuda.kernels import HEAD, random, run_text
 from tests.cuda.test_emulated import close
+from tests.cuda.test_packed_elements import codes_of, numbers, packed
 from tests.emulator.memory import poison
 from tilelang import language as T
 from tilelang.analysis.check import check_source
-from tilelang.cuda.intrinsics import get_swizzle_layout, mma_store_index_map
+from tilelang.cuda.intrinsics import get_ldmatrix_offset, get_swizzle_layout, mma_store_index_map
 from tilelang.diagnostics.problem import Severity
 
 PRODUCT = """
@@ -97,6 +98,41 @@ def test_a_product_step_by_step(choice, rng):
     left, right = a.astype(np.float64), b.astype(np.float64)
     want = (left.T if choice.get("ta") else left) @ (right.T if choice.get("tb", True) else right)
     close(c, want, 0.05 if accum == "float16" else 0.01 if dtype == "float32" else 1e-4)
+
+
+def test_a_product_of_packed_integers(rng):
+    """Registers of 4-bit elements, in the emitter for operands that may lie in another order."""
+    text = PRODUCT.replace("T.TensorCoreIntrinEmitter(", "T.TensorCoreIntrinEmitterWithLadderTransform(")
+    a, b, c = codes_of((32, 256)), codes_of((32, 256)), poison((32, 32), "int32")
+    sizes = {"bm": "32", "bn": "32", "bk": "128", "columns": "1"}
+    run_text(
+        text,
+        {"A": packed(a), "B": packed(b), "C": c},
+        M=32,
+        N=32,
+        K=256,
+        dtype="'int4'",
+        accum="'int32'",
+        **sizes,
+    )
+    assert (c == (numbers("int4", a) @ numbers("int4", b).T).astype(np.int32)).all()
+    with pytest.raises(ValueError, match="transform kinds 0 and 2"):
+        T.TensorCoreIntrinEmitterWithLadderTransform(transform_kind_b=2)
+
+
+def test_where_lanes_point_to():
+    """All 16 rows of 32 bytes, each half once; the other order of matrices where they are turned over."""
+    for matrix, dtype, turned, per in (
+        ("A", "float16", False, 8),
+        ("B", "float16", True, 8),
+        ("A", "int8", False, 16),
+        ("B", "int8", True, 16),
+    ):
+        found = [get_ldmatrix_offset(matrix, lane, 0, 64, dtype, turned) for lane in range(32)]
+        assert set(found) == {(row, column) for row in range(16) for column in (0, per)}
+        assert found[8] == ((0, per) if turned else (8, 0))
+    with pytest.raises(ValueError, match="only for A as"):
+        get_ldmatrix_offset("A", 0, 0, 64, "int8", True)
 
 
 def test_nothing_is_said_of_it_for_a_gpu_and_its_line_for_another_target():

@@ -440,6 +440,9 @@ class _Block:
         if name.startswith("tma_"):
             self._tma(name, list(call.args), mask)
             return None
+        if name == "cp_async_arrive":
+            self._copies_arrive(call.args[0].args[0], mask)
+            return None
         if name.startswith("mbarrier_"):
             return self._mbarrier(name, list(call.args), mask)
         if name == "fence_proxy_async":
@@ -582,6 +585,23 @@ class _Block:
                 barrier.arrive(np.array([number]), self.shared)
             elif name != "mbarrier_expect_tx":
                 raise NotImplementedError(name)
+
+    def _copies_arrive(self, load: Any, mask: np.ndarray) -> None:
+        """An arrival at an mbarrier by each thread, whose cp.async copies land before it counts."""
+        index = np.broadcast_to(np.asarray(self.e.value(load.indices[0], mask)), (self.threads,))
+        places = self._byte(load.source, index, False)
+        copies = [*(c for group in self.actor.groups for c in group), *self.actor.open]
+        self.actor.groups, self.actor.open = [], []
+        for thread, start, data in copies:
+            for at, owner in enumerate(thread.tolist()):
+
+                def landing(k: int = at, copy: Any = (thread, start, data)) -> int:
+                    self.shared.land(*(part[k : k + 1] for part in copy))
+                    return 0
+
+                self._barrier_at(int(places[owner])).landings.append((owner, landing))
+        for owner in self.number[mask].tolist():
+            self._barrier_at(int(places[owner])).arrive(np.array([owner]), self.shared)
 
     def _tma(self, name: str, args: list[Any], mask: np.ndarray) -> None:
         if name == "tma_store_arrive":

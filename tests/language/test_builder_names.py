@@ -10,10 +10,13 @@ import torch
 
 import tilelang
 import tilelang.language as T
-from tests.cuda.kernels import lower_text
+from tests.cuda.kernels import HEAD, lower_text
 from tests.emulator.block import run
+from tests.emulator.memory import EmulationError
 from tests.on_device import DEVICES, compiled_for, random
 from tilelang import reference
+from tilelang.analysis.check import check_source
+from tilelang.targets.driver import build
 
 
 @tilelang.jit
@@ -190,3 +193,70 @@ def test_a_matched_tensor_tells_its_size() -> None:
     assert torch.equal(y, x + 1)
     with pytest.raises(ValueError, match="dimension 0 is 69, expected 70"):
         kernel(x, y[:69].contiguous())
+
+
+@tilelang.jit
+def declared(A):
+    A: T.Tensor((8, 8), "float32")
+    B = T.empty((64,), "float32")
+    with T.Kernel(1, threads=64):
+        tx = T.get_thread_binding()
+        flat = T.decl_buffer((64,), "float32", data=A.data)
+        own = T.decl_buffer((64,), "float32", scope="shared")
+        step = T.meta_var(3)
+        T.validate_gemm_ab_dtypes("float16", T.float16)
+        with T.Assert(flat[tx] > -100.0, "small"):
+            own[tx] = flat[tx]
+        T.Assert(own[tx] < 100.0, "large")
+        T.sync_threads()
+        B[tx] = own[(tx + step) % 64] if not T.is_float4_e2m1_unpacked("float4_e2m1fn") else 0.0
+    return B
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_declared_memory(device):
+    a = random(8, 8, device=device)
+    assert torch.equal(compiled_for(declared, device)(a), torch.roll(a.flatten(), -3))
+
+
+POINTED = """
+@tilelang.jit
+def k(A, B):
+    A: T.Tensor((2, 64), T.float16)
+    B: T.Tensor((64,), T.float16)
+    with T.Kernel(1, threads=8):
+        tx = T.get_thread_binding()
+        s = T.alloc_shared((64,), T.float16)
+        bar = T.alloc_barrier(8)
+        half = T.type_annotation("float16")
+        T.ptx_cp_async(
+            T.tvm_access_ptr(half, s.data, tx * 8, 8, 2), T.tvm_access_ptr(half, A.data, 64 + tx * 8, 8, 1), 8
+        )
+        T.cp_async_barrier_noinc(bar)
+        T.barrier_wait(bar, 0)
+        for i in T.Parallel(64):
+            B[i] = s[63 - i]
+"""
+
+
+def test_copies_arrive_at_a_barrier() -> None:
+    """Addresses by `.data`, and the arrival of cp.async: without the wait nothing is there yet."""
+    a, b = random(2, 64).numpy().astype(np.float16), np.zeros(64, np.float16)
+    lowered = lower_text(POINTED, "cuda:sm_90")
+    run(lowered, {"A": a, "B": b})
+    assert (b == a[1, ::-1]).all()
+    assert build(lowered).binary
+    with pytest.raises(EmulationError, match="while an asynchronous copy fills it"):
+        run(
+            lower_text(POINTED.replace("        T.barrier_wait(bar, 0)\n", ""), "cuda:sm_90"),
+            {"A": a, "B": b},
+        )
+
+
+def test_what_the_names_of_memory_refuse() -> None:
+    wrong = POINTED.replace('T.type_annotation("float16")', "T.float32")
+    problems = check_source("k.py", HEAD + wrong, "cuda:sm_90").all_problems()
+    assert any("`s` holds float16, not float32" in p.message for p in problems)
+    wrong = POINTED.replace("tx = T", 'T.validate_gemm_ab_dtypes("int8", "float16")\n        tx = T')
+    problems = check_source("k.py", HEAD + wrong, "cuda:sm_90").all_problems()
+    assert any("A is int8, B is float16" in p.message for p in problems)

@@ -22,7 +22,12 @@ ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = sorted(n for n in LANGUAGE if inspect.isfunction(getattr(T, n)))
 # What plain Python may compute with while a module is imported.
 HOST = {"ceildiv", "cdiv", "dynamic", "symbolic", "prim_func", "macro", "inline", "meta_class"}
-HOST |= {"get_mma_micro_size", "get_swizzle_layout", "mma_store_index_map"}  # arithmetic on numbers too
+HOST |= {
+    "get_mma_micro_size",
+    "get_ldmatrix_offset",
+    "get_swizzle_layout",
+    "mma_store_index_map",
+}  # arithmetic on numbers too
 HOST |= {"Var", "SizeVar", "max", "min", "max_value", "min_value", "infinity"}
 
 

@@ -61,6 +61,7 @@ REQUIREMENTS: Mapping[str, tuple[str, Requirement]] = {
     "tma_store_wait": ("tma_store_wait", _HOPPER),
     "tma_store_wait_all": ("tma_store_wait", _HOPPER),
     "tma_copy": ("tma_copy", _HOPPER),
+    "cp_async_arrive": ("cp_async_barrier_noinc", _HOPPER),
     "fence_proxy_async": ("fence_proxy_async", _HOPPER),
     "cluster_arrive": ("cluster_arrive", _HOPPER),
     "cluster_arrive_relaxed": ("cluster_arrive_relaxed", _HOPPER),

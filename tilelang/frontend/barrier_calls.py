@@ -167,6 +167,13 @@ def _arrive(run: Run, call: Bound) -> None:
             _emit(run, "mbarrier_arrive_remote", args, call)
 
 
+def _copies_arrive(run: Run, call: Bound) -> None:
+    if _in_launch(run, call):
+        barrier = _barrier(run, call, "barrier")
+        if not isinstance(barrier, Unknown):
+            _emit(run, "cp_async_arrive", [barrier], call)
+
+
 def _registers(increase: bool | None) -> Callable[[Run, Bound], None]:
     def emit(run: Run, call: Bound) -> None:
         count, up = call.value("reg_count"), increase
@@ -205,6 +212,7 @@ BARRIER_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "barrier_wait": _on_barrier("mbarrier_wait", "parity"),
     "mbarrier_expect_tx": _on_barrier("mbarrier_expect_tx", "tx"),
     "mbarrier_arrive_expect_tx": _on_barrier("mbarrier_arrive_expect_tx", "tx"),
+    "cp_async_barrier_noinc": _copies_arrive,
     "fence_proxy_async": _plain("fence_proxy_async"),
     "ptx_commit_group": _plain("async_commit"),
     "ptx_wait_group": _wait_group,

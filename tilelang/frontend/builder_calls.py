@@ -13,9 +13,11 @@ from tvm import tirx as X
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.allocations import allocate
 from tilelang.frontend.arguments import Argument, Bound
+from tilelang.frontend.debug_calls import device_assert
 from tilelang.frontend.dtypes import is_float, read_dtype
 from tilelang.frontend.extern_calls import EXTERN_CALLS
 from tilelang.frontend.intrinsics import maximum, minimum
+from tilelang.frontend.model import BufferData
 from tilelang.frontend.names import store_element
 from tilelang.frontend.operators import (
     as_bool,
@@ -33,6 +35,7 @@ from tilelang.frontend.operators import (
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, named_type, read_element, scalar
 from tilelang.frontend.set_bits import nth_set_bit
+from tilelang.frontend.tensors import view
 from tilelang.frontend.thread_calls import THREAD_CALLS, exchange
 from tilelang.ir.build import POINTERS
 from tilelang.ir.values import Buffer, Index, Region, Unknown
@@ -200,6 +203,73 @@ def _dtype(run: Run, call: Bound) -> Any:
     return dtype if isinstance(dtype, Unknown) else DType(dtype)
 
 
+def _dtype_of_pointer(run: Run, call: Bound) -> Any:
+    dtype = read_dtype(run, call.value("dtype"), call.span_of("dtype"))
+    return dtype if isinstance(dtype, Unknown) else DType(dtype)
+
+
+def _validate_operands(run: Run, call: Bound) -> None:
+    a, b = (read_dtype(run, call.value(n), call.span_of(n)) for n in ("a_dtype", "b_dtype"))
+    if isinstance(a, Unknown) or isinstance(b, Unknown) or a == b or call.value("a_in_tmem", False):
+        return
+    if not (call.value("allow_f8f6f4_mixed", False) and a in _FLOATS and b in _FLOATS):
+        what = f"A is {a}, B is {b}; a gemm needs one dtype for both"
+        run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=what)
+
+
+def _behind(run: Run, call: Bound) -> Buffer | Unknown:
+    """The buffer whose memory an argument `data` is, given as `A.data` or as A itself."""
+    value = call.value("data")
+    if isinstance(value, BufferData):
+        run.complete = value.was_complete
+        return value.buffer
+    if isinstance(value, Buffer | Unknown):
+        run.complete = run.complete and not isinstance(value, Unknown)
+        return value
+    what = f"`data` must be the memory of a buffer, as A.data, not {named_type(value)}"
+    return run.report(BAD_ARGUMENTS, call.span_of("data"), callee=call.callee, what=what)
+
+
+def _pointer(run: Run, call: Bound) -> Any:
+    buffer = _behind(run, call)
+    if isinstance(buffer, Unknown):
+        return buffer
+    element = call.value("ptype")
+    if not isinstance(element, Unknown) and str(element) != str(buffer.dtype) and buffer.known:
+        what = f"`{buffer.name}` holds {buffer.dtype}, not {element}; view it with T.view"
+        return run.report(BAD_ARGUMENTS, call.span_of("ptype"), callee=call.callee, what=what)
+    kinds: dict[Any, str] = {1: "r", 2: "w", 3: "rw"}
+    mode = call.value("rw_mask")
+    if not isinstance(mode, Unknown) and mode not in kinds:
+        what = f"`rw_mask` is 1 to read, 2 to write or 3 for both, not {mode!r}"
+        return run.report(BAD_ARGUMENTS, call.span_of("rw_mask"), callee=call.callee, what=what)
+    return EXTERN_CALLS["access_ptr"](
+        run, _with(call, base=buffer, access_type=kinds.get(mode, "rw"), offset=call.value("offset"))
+    )
+
+
+def _assert(run: Run, call: Bound) -> None:
+    """Each thread checks; the block of a `with` follows."""
+    if run.launch is None:
+        what = "stands outside `with T.Kernel(...)`"
+        run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=what)
+        return
+    message = call.value("message")
+    condition = scalar(run, call.value("condition"), call.span_of("condition"))
+    text = message if isinstance(message, str) else ""
+    device_assert(run, condition, text, call.span_of("condition"), call.span)
+
+
+def _declare(run: Run, call: Bound) -> Any:
+    if call.value("data") is None:
+        return _allocate(run, call)
+    buffer = _behind(run, call)
+    if isinstance(buffer, Unknown):
+        return buffer
+    dtype = call.value("dtype", "float32")
+    return view(run, _with(call, src=buffer, shape=call.value("shape"), dtype=dtype))
+
+
 def _divided(a: Any, b: Any) -> Any:
     return _truncated(X.truncdiv, ast.Div, a, b)
 
@@ -259,4 +329,11 @@ BUILDER_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "is_float4_e2m1fn": _is_dtype(("float4_e2m1fn",)),
     "is_f8f6f4_family": _is_dtype(_FLOATS),
     "get_tvm_dtype": _dtype,
+    "is_float4_e2m1_unpacked": _is_dtype(()),
+    "validate_gemm_ab_dtypes": _validate_operands,
+    "meta_var": lambda run, call: call.value("value"),
+    "type_annotation": _dtype_of_pointer,
+    "tvm_access_ptr": _pointer,
+    "Assert": _assert,
+    "decl_buffer": _declare,
 }

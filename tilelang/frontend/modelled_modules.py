@@ -89,8 +89,8 @@ def _tilelang() -> dict[str, ModuleValue]:
 
 
 _EMITTERS = (
-    "TensorCoreIntrinEmitter get_mma_micro_size get_swizzle_layout "
-    "make_mma_swizzle_layout mma_store_index_map"
+    "TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform get_mma_micro_size "
+    "get_swizzle_layout get_ldmatrix_offset make_mma_swizzle_layout mma_store_index_map"
 )
 _INTRINSICS = tuple(
     f"tilelang.cuda.intrinsics{part}"

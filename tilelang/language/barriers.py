@@ -83,6 +83,15 @@ def tma_store_wait(count: int = 0, read: bool = True) -> None:
     raise OutsideKernelError("tma_store_wait")
 
 
+def cp_async_barrier_noinc(barrier: Any) -> None:
+    """This thread arrives at `barrier` when the cp.async copies that it has begun so far are complete.
+
+    It counts as one of the arrivals that the barrier was made for. PTX ISA 9.7.13.15,
+    cp.async.mbarrier.arrive.noinc.
+    """
+    raise OutsideKernelError("cp_async_barrier_noinc")
+
+
 def fence_proxy_async() -> None:
     """Make this thread's writes to shared memory visible to asynchronous copies and wgmma; from sm_90 on."""
     raise OutsideKernelError("fence_proxy_async")

@@ -250,3 +250,65 @@ def is_f8f6f4_family(value: DTypeLike) -> bool:
 def get_tvm_dtype(value: DTypeLike) -> Any:
     """The dtype that `value` spells; this package's own, which equals the name."""
     raise OutsideKernelError("get_tvm_dtype")
+
+
+def is_float4_e2m1_unpacked(value: DTypeLike) -> bool:
+    """Whether a dtype holds floats of 4 bits, each in a byte of its own: none does here."""
+    raise OutsideKernelError("is_float4_e2m1_unpacked")
+
+
+def validate_gemm_ab_dtypes(
+    a_dtype: DTypeLike, b_dtype: DTypeLike, *, a_in_tmem: bool = False, allow_f8f6f4_mixed: bool = False
+) -> None:
+    """An error unless a gemm may have operands of these two dtypes.
+
+    They are the same; with allow_f8f6f4_mixed both may be floats of 8, 6 or 4 bits. Nothing is asked with
+    a_in_tmem.
+    """
+    raise OutsideKernelError("validate_gemm_ab_dtypes")
+
+
+def meta_var(value: Any) -> Any:
+    """`value`, known while the kernel is compiled."""
+    raise OutsideKernelError("meta_var")
+
+
+def type_annotation(dtype: DTypeLike) -> Any:
+    """The dtype of elements behind a pointer, for `T.tvm_access_ptr`."""
+    raise OutsideKernelError("type_annotation")
+
+
+def tvm_access_ptr(ptype: Any, data: Any, offset: Any, extent: Any, rw_mask: int) -> Any:
+    """The address of element `offset`, counted row by row, of the buffer whose `.data` is given.
+
+    ptype: `T.type_annotation(dtype)`, the buffer's. extent: how many elements are used from there on.
+    rw_mask: 1 to read, 2 to write, 3 for both. `T.access_ptr(buffer[...], "r")` says the same.
+    """
+    raise OutsideKernelError("tvm_access_ptr")
+
+
+def Assert(condition: Any, message: Any, error_kind: str = "RuntimeError") -> Any:
+    """A check that each thread makes, as `T.device_assert`; alone, or before a block, `with T.Assert(...):`.
+
+    error_kind: for compatibility.
+    """
+    raise OutsideKernelError("Assert")
+
+
+def decl_buffer(
+    shape: Any,
+    dtype: DTypeLike = "float32",
+    data: Any = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "global",
+    align: int = 0,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+    axis_separators: Any = None,
+) -> Tile:
+    """The memory of another buffer (`data=A.data`) as a buffer of this shape and dtype, as `T.view` makes it.
+
+    Without `data` it is new memory of `scope`, as by `T.alloc_buffer`.
+    """
+    raise OutsideKernelError("decl_buffer")

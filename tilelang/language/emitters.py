@@ -48,6 +48,26 @@ def get_swizzle_layout(
     return col_idx // elements, row_idx, (inside // chunk ^ turn) * chunk + inside % chunk
 
 
+def get_ldmatrix_offset(
+    matrix: str, row_idx: Any, col_idx: Any, stride: Any, dtype: Any = "float16", transposed: bool = False
+) -> tuple[Any, Any]:
+    """Row and column, in a tile of 16 rows of 32 bytes, of what lane `row_idx` names to `ldmatrix_x4`.
+
+    col_idx: the element within the 16 bytes that it names. transposed: for the form that turns matrices over,
+    and for a B that lies as (N, K). Raises ValueError for elements that `ldmatrix` does not bring into place.
+    """
+    bits, per = element_bits(dtype), _ROW * 8 // element_bits(dtype)
+    if bits == 16:
+        if transposed:
+            return 8 * (row_idx // 16) + row_idx % 8, 8 * (row_idx % 16 // 8) + col_idx % 8
+        return row_idx % 16, 8 * (row_idx // 16) + col_idx % 8
+    if bits not in (8, 4) or transposed != (matrix == "B"):
+        raise ValueError("ldmatrix brings 8-bit elements into place only for A as (M, K) and B as (N, K)")
+    if matrix == "B":
+        return row_idx // 16 * 8 + row_idx % 8, col_idx + per * (row_idx % 16 // 8)
+    return row_idx % 16, col_idx + row_idx // 16 * per
+
+
 def mma_store_index_map(thread_id: Any, local_id: Any) -> tuple[Any, Any]:
     """Row and column, in a tile of 16 by 16, of register `local_id` (0 to 7) of lane `thread_id`.
 
@@ -262,6 +282,57 @@ class TensorCoreIntrinEmitter:
                         )
                     else:
                         C_buf[down, across, row, column] = C_local_buf[tile + e]
+
+
+@meta_class
+class TensorCoreIntrinEmitterWithLadderTransform(TensorCoreIntrinEmitter):
+    """`TensorCoreIntrinEmitter` with two more arguments, for operands that were rearranged beforehand.
+
+    transform_kind_a, transform_kind_b: 0, the operand lies as it is; the only kind there is here. Raises
+    ValueError for another.
+    """
+
+    def __init__(
+        self,
+        a_dtype: Any = "float16",
+        b_dtype: Any = "float16",
+        accum_dtype: Any = "float16",
+        a_transposed: bool = False,
+        b_transposed: bool = False,
+        block_row_warps: int = 2,
+        block_col_warps: int = 2,
+        warp_row_tiles: int = 8,
+        warp_col_tiles: int = 8,
+        chunk: int = 16,
+        reduce_k: int = 1,
+        num_elems_per_byte: int = 1,
+        is_m_first: bool | None = False,
+        transform_kind_a: int = 0,
+        transform_kind_b: int = 0,
+        thread_var: Any = None,
+    ) -> None:
+        if transform_kind_a != 0 or transform_kind_b != 0:
+            raise ValueError(
+                f"operands rearranged beforehand (transform kinds {transform_kind_a} and {transform_kind_b}) "
+                "are not supported: pass them as they are, with kind 0"
+            )
+        super().__init__(
+            a_dtype,
+            b_dtype,
+            accum_dtype,
+            a_transposed,
+            b_transposed,
+            block_row_warps,
+            block_col_warps,
+            warp_row_tiles,
+            warp_col_tiles,
+            chunk,
+            reduce_k,
+            num_elems_per_byte,
+            is_m_first,
+            thread_var,
+        )
+        self.transform_kind_a, self.transform_kind_b = transform_kind_a, transform_kind_b
 
 
 def _short(dtype: Any) -> str:

@@ -76,6 +76,7 @@ _TILE_OPS = {
     "gemm": Entry("tile_op", "gemm", unsupported=frozenset({"mbar"})),
     "gemm_sp": Entry("tile_op", "gemm_sp"),
     "wgmma_gemm": Entry("tile_op", "gemm", {"asynchronous": True}),
+    "wgmma_mma": Entry("tile_op", "gemm", {"asynchronous": True}),
     "fill": Entry("tile_op", "fill"),
     "clear": Entry("tile_op", "fill", {"value": 0}),
     "reduce_sum": _reduce("sum"),
@@ -204,6 +205,7 @@ _BARRIERS = _entries(
     "cluster_arrive cluster_arrive_relaxed cluster_wait cluster_sync block_rank_in_cluster "
     "tma_store_arrive tma_store_wait mbarrier_arrive "
     "alloc_barrier mbarrier_wait_parity mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_arrive "
+    "cp_async_barrier_noinc "
     "barrier_wait fence_proxy_async ptx_commit_group ptx_wait_group pdl_trigger pdl_sync set_max_nreg "
     "inc_max_nreg dec_max_nreg no_set_max_nreg disable_warp_group_reg_alloc "
     "annotate_producer_reg_dealloc annotate_consumer_reg_alloc",
@@ -219,8 +221,15 @@ _BUILDERS = _entries(
     "boolean BufferLoad buffer_store bind ignore_loop_partition tvm_thread_invariant func_attr alloc_buffer "
     "sblock_alloc_buffer allocate match_buffer tvm_storage_sync tvm_warp_shuffle tvm_warp_shuffle_up "
     "tvm_warp_shuffle_down tvm_warp_activemask __fns is_float4 is_float4_e2m1fn is_f8f6f4_family "
-    "get_tvm_dtype",
-)
+    "get_tvm_dtype is_float4_e2m1_unpacked validate_gemm_ab_dtypes meta_var type_annotation tvm_access_ptr "
+    "Assert",
+) | {
+    "decl_buffer": Entry(
+        "builder",
+        "decl_buffer",
+        unsupported=frozenset({"elem_offset", "axis_separators"}),
+    ),
+}
 
 LANGUAGE: Mapping[str, Entry] = MappingProxyType(
     {
@@ -249,13 +258,13 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
         "CUDASourceCodeKernel": Entry("launch", "CUDASourceCodeKernel"),
         **_BARRIERS,
         **_BUILDERS,
-        **_entries("code", "get_mma_micro_size get_swizzle_layout mma_store_index_map"),
+        **_entries("code", "get_mma_micro_size get_swizzle_layout get_ldmatrix_offset mma_store_index_map"),
         **_entries(
             "meta",
             "PrimExpr AnyDType "
             "PrimFunc prim_func macro inline meta_class Ref SharedBuffer FragmentBuffer LocalBuffer "
             "BaseTileScheduler PersistentTileScheduler GemmWarpPolicy dtype Scalar Tile "
-            "TensorCoreIntrinEmitter",
+            "TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform",
         ),
     }
 )

@@ -108,6 +108,20 @@ def wgmma_gemm(
     raise OutsideKernelError("wgmma_gemm")
 
 
+def wgmma_mma(
+    A: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    annotations: Annotations = None,
+) -> None:
+    """The same as `T.wgmma_gemm`."""
+    raise OutsideKernelError("wgmma_mma")
+
+
 def wait_wgmma(id: int) -> None:
     """Wait until at most the `id` newest of the products that `T.wgmma_gemm` began are on their way."""
     raise OutsideKernelError("wait_wgmma")

@@ -2,6 +2,8 @@
 
 from tilelang.language.emitters import (
     TensorCoreIntrinEmitter,
+    TensorCoreIntrinEmitterWithLadderTransform,
+    get_ldmatrix_offset,
     get_mma_micro_size,
     get_swizzle_layout,
     mma_store_index_map,
@@ -10,6 +12,8 @@ from tilelang.language.layouts import make_mma_swizzle_layout
 
 __all__ = [
     "TensorCoreIntrinEmitter",
+    "TensorCoreIntrinEmitterWithLadderTransform",
+    "get_ldmatrix_offset",
     "get_mma_micro_size",
     "get_swizzle_layout",
     "make_mma_swizzle_layout",

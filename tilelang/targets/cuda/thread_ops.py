@@ -49,6 +49,8 @@ def _registers(name: str) -> Intrinsic:
 THREAD_OPS: Mapping[str, Intrinsic] = {
     "mbarrier_init": _on_barrier("mbarrier_init", "mbarrier.init.shared.b64 [%0], %1;", "count"),
     "mbarrier_arrive": _on_barrier("mbarrier_arrive", "mbarrier.arrive.shared.b64 _, [%0];"),
+    # When the cp.async of this thread so far are complete; the arrival is one of those that are counted.
+    "cp_async_arrive": _on_barrier("cp_async_arrive", "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];"),
     # One arrival for each warp of those that come: what its lanes did before is done.
     "mbarrier_arrive_warp": Intrinsic(
         """void mbarrier_arrive_warp(unsigned long long* barrier) {

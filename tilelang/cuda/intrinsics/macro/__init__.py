@@ -1,5 +1,5 @@
 """The emitters, as kernels import them from here."""
 
-from tilelang.language.emitters import TensorCoreIntrinEmitter
+from tilelang.language.emitters import TensorCoreIntrinEmitter, TensorCoreIntrinEmitterWithLadderTransform
 
-__all__ = ["TensorCoreIntrinEmitter"]
+__all__ = ["TensorCoreIntrinEmitter", "TensorCoreIntrinEmitterWithLadderTransform"]
