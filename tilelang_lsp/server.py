@@ -293,6 +293,13 @@ def _register_documents(server: TileLangServer) -> None:
             file.document.version = params.text_document.version
             server.session.changed(file)
 
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    def did_save(params: types.DidSaveTextDocumentParams) -> None:
+        # Other open files may import this one. Clients that watch files say so themselves.
+        watched = server.editor.features.watched_files
+        if not watched and server.session.recheck_all(params.text_document.uri):
+            server.refresh_all()
+
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def did_close(params: types.DidCloseTextDocumentParams) -> None:
         uri = params.text_document.uri
@@ -552,7 +559,7 @@ def _register_runs(server: TileLangServer) -> None:
         server.editor.refresh_lenses()
         if server.editor.features.pull_diagnostics:
             server.editor.refresh_diagnostics()
-        else:
+        elif server.session.files.get(uri) is file:  # it may have been closed meanwhile
             server.publish(file)
         return result.to_json()
 
