@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frontend.programs import body, jitted, problems_of, rules_of, static
+from tests.frontend.programs import body, jitted, problems_of, rules_of, static, whole
+from tilelang.analysis.check import check_source
 from tilelang.diagnostics.problem import Severity
 
 
@@ -516,3 +517,82 @@ def test_an_element_without_indices_has_an_address_and_no_neighbour():
 def test_what_only_a_call_gives_is_no_mistake(kernel: str, text: str):
     program = static(text, kernel)
     assert program.problems == [] and not program.complete
+
+
+ASKS_CALLERS = """
+def make(N=None, block=None):
+    assert block is not None, "block must be given"
+    assert isinstance(N, int)
+    if N % block:
+        raise ValueError("block must divide N")
+
+    @T.prim_func
+    def k(A: T.Tensor((N,), T.float32)):
+        with T.Kernel(N // block, threads=128) as bx:
+            for i in T.Parallel(block):
+                A[bx * block + i] = 1.0
+
+    return k
+{call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [("", []), ("make(128, 48)", ["ValueError: block must divide N"]), ("make(128, 64)", [])],
+)
+def test_what_callers_must_give_is_no_mistake_of_a_kernel_that_nothing_calls(call: str, said: list[str]):
+    report = check_source("kernel.py", whole(ASKS_CALLERS.format(call=call)), "cuda:sm_90")
+    assert [p.message for p in report.all_problems()] == said
+
+
+def test_random_numbers_after_a_seed_that_is_not_known():
+    text = """
+    def k(N, seed, threads):
+        @T.prim_func
+        def main(A: T.Tensor((N,), T.float32)):
+            with T.Kernel(1, threads=threads):
+                T.rng_init(seed)
+                for i in T.Parallel(N):
+                    A[i] = T.rng_rand_float()
+
+        return main
+    """
+    assert not check_source("kernel.py", whole(text), "cuda:sm_90").all_problems()
+
+
+def test_outputs_are_counted_among_all_tensors_where_the_rank_of_one_is_not_known():
+    text = """
+    def make(shape):
+        @tilelang.jit(out_idx=[2])
+        def k(block):
+            @T.prim_func
+            def main(
+                A: T.Tensor((64,), T.float32),
+                D: T.Tensor((shape), T.float32),
+                C: T.Tensor((64,), T.float32),
+            ):
+                with T.Kernel(1, threads=64):
+                    for i in T.Parallel(64):
+                        C[i] = A[i]
+
+            return main
+
+        return k
+    """
+    assert not check_source("kernel.py", whole(text), "cuda:sm_90").all_problems()
+
+
+def test_a_private_array_may_have_a_layout_that_says_nothing():
+    text = """
+    @tilelang.jit
+    def k(A):
+        A: T.Tensor((128,), T.float32)
+        with T.Kernel(1, threads=128):
+            own = T.alloc_local([1], T.float32)
+            T.annotate_layout({own: T.Fragment(own.shape, forward_thread_fn=lambda i: i)})
+            own[0] = 2.0
+            for i in T.Parallel(128):
+                A[i] = A[i] * own[0]
+    """
+    assert not check_source("kernel.py", whole(text), "cuda:sm_90").all_problems()

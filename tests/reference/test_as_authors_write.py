@@ -348,3 +348,177 @@ def test_annotations_by_the_older_name_of_a_tensor():
     a, c = torch.randn(128), torch.zeros(128)
     three_ways(kernel, a, c)
     torch.testing.assert_close(c, a * 2)
+
+
+def halves_of_an_accumulator(parts: int = 2, rows: int = 32, width: int = 64):
+    """The rows of a gemm's result leave through a shared tile that holds a part of them."""
+    part = rows // parts
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((rows, 32), T.float16),
+        B: T.Tensor((32, width), T.float16),
+        C: T.Tensor((rows, width), T.float32),
+    ):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((rows, 32), T.float16)
+            b = T.alloc_shared((32, width), T.float16)
+            acc = T.alloc_fragment((rows, width), T.float32)
+            out = T.alloc_shared((part, width), T.float32)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, acc, clear_accum=True)
+            for s in range(parts):
+                for i, j in T.Parallel(rows, width):
+                    if i < part:
+                        out[i, j] = acc[i + s * part, j] * 2
+                for i, j in T.Parallel(part, width // 4):
+                    for v in T.vectorized(4):
+                        C[s * part + i, j * 4 + v] = out[i, j * 4 + v]
+
+    return kernel
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_a_loop_runs_where_the_rows_of_an_accumulator_lie(parts: int) -> None:
+    a, b = torch.randn(32, 32).half(), torch.randn(32, 64).half()
+    c = torch.full((32, 64), torch.nan)
+    three_ways(halves_of_an_accumulator(parts), a, b, c)
+    torch.testing.assert_close(c, 2 * (a.float() @ b.float()), rtol=1e-3, atol=1e-3)
+
+
+def threads_by_name(rows: int, width: int, parts: int = 4, lanes: int = 32):
+    """A thread's number from T.thread_binding, as a value."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((rows, width), T.float32),
+        X: T.Tensor((width,), T.float32),
+        Y: T.Tensor((rows,), T.float32),
+    ):
+        with T.Kernel(T.ceildiv(rows, parts), threads=(lanes, parts)) as bx:
+            part = T.alloc_local((1,), T.float32)
+            total = T.alloc_local((1,), T.float32)
+            lane = T.thread_binding(0, lanes, thread="threadIdx.x")
+            row = bx * parts + T.get_thread_binding(1)
+            if row < rows:
+                T.clear(part)
+                for k in T.serial(T.ceildiv(width, lanes)):
+                    if k * lanes + lane < width:
+                        part[0] += A[row, k * lanes + lane] * X[k * lanes + lane]
+            with T.attr(
+                T.comm_reducer(lambda x, y: x + y, [T.cast(0, T.float32)]),
+                "reduce_scope",
+                T.reinterpret(T.uint64(0), dtype="handle"),
+            ):
+                T.evaluate(T.tvm_thread_allreduce(T.uint32(1), part[0], True, total[0], lane, dtype="handle"))
+            if lane == 0 and row < rows:
+                Y[row] = total[0]
+
+    return kernel
+
+
+def test_thread_numbers_are_values() -> None:
+    a, x, y = torch.randn(8, 100), torch.randn(100), torch.zeros(8)
+    kernel = tilelang.compile(threads_by_name(8, 100), target="cpu")
+    kernel(a, x, y)
+    torch.testing.assert_close(y, a @ x, rtol=1e-4, atol=1e-4)
+    by_cuda = np.zeros(8, np.float32)
+    emulate(
+        lower(kernel.prim_func, parse_target("cuda:sm_90")),
+        {"A": a.numpy(), "X": x.numpy(), "Y": by_cuda},
+        {},
+    )
+    torch.testing.assert_close(torch.from_numpy(by_cuda), y, rtol=1e-4, atol=1e-4)
+
+
+def sums_in_a_branch():
+    """A thread clears its own array where only some threads do."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((32, 8), T.float32), B: T.Tensor((32, 2), T.float32)):
+        with T.Kernel(1, threads=32):
+            t = T.get_thread_binding(0)
+            if t % 3 != 1:
+                acc = T.alloc_local((2,), T.float32)
+                for r in T.serial(2):
+                    T.clear(acc)
+                    for j in T.serial(8):
+                        acc[r] += A[t, j] * (r + 1)
+                    B[t, r] = acc[r] + acc[1 - r]
+
+    return kernel
+
+
+def test_some_threads_clear_arrays_of_their_own() -> None:
+    a, b = torch.randn(32, 8), torch.zeros(32, 2)
+    three_ways(sums_in_a_branch(), a, b)
+    expected = torch.stack((a.sum(1), 2 * a.sum(1)), 1)
+    expected[1::3] = 0
+    torch.testing.assert_close(b, expected, rtol=1e-4, atol=1e-4)
+
+
+def rows_by_warps(leader_arrives: bool, rows: int = 16, width: int = 256):
+    """Each warp loads one row of a shared tile by TMA: the tile is not swizzled."""
+    notes = {"emit_arrive": 1} if leader_arrives else None
+
+    @T.prim_func
+    def kernel(A: T.Tensor((rows, width), T.float32), B: T.Tensor((rows, width), T.float32)):
+        with T.Kernel(rows // 4, threads=128) as bx:
+            warp = T.get_thread_binding() // 32
+            tile = T.alloc_shared((4, width), T.float32)
+            loaded = T.alloc_barrier([1 if leader_arrives else 32] * 4)
+            T.tma_copy(
+                A[bx * 4 + warp, 0:width],
+                tile[warp, 0:width],
+                barrier=loaded[warp],
+                leader_scope_threads=32,
+                annotations=notes,
+            )
+            if not leader_arrives:
+                T.mbarrier_arrive(loaded[warp])
+            T.mbarrier_wait_parity(loaded[warp], 0)
+            for k in T.serial(width // 32):
+                lane = T.get_thread_binding() % 32
+                B[bx * 4 + warp, k * 32 + lane] = tile[warp, k * 32 + lane] + 1
+
+    return kernel
+
+
+@pytest.mark.parametrize("leader_arrives", [False, True])
+def test_each_warp_loads_a_row_of_its_own_by_tma(
+    monkeypatch: pytest.MonkeyPatch, leader_arrives: bool
+) -> None:
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "cuda:sm_90")
+    func = rows_by_warps(leader_arrives).definition.tile_function
+    a, b = np.arange(16 * 256, dtype=np.float32).reshape(16, 256), np.zeros((16, 256), np.float32)
+    emulate(lower(func, parse_target("cuda:sm_90")), {"A": a, "B": b}, {})
+    np.testing.assert_array_equal(b, a + 1)
+
+
+def scaled_after_folding(rows: int = 16, width: int = 64):
+    """A reducer that is complete is a tile like another."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((rows, width), T.float32),
+        S: T.Tensor((rows,), T.float32),
+        B: T.Tensor((rows,), T.float32),
+    ):
+        with T.Kernel(1, threads=64):
+            total = T.alloc_reducer(rows, T.float32, replication="all")
+            T.clear(total)
+            for i, j in T.Parallel(rows, width):
+                total[i] += A[i, j]
+            T.finalize_reducer(total)
+            for i in T.Parallel(rows):
+                total[i] = total[i] * S[i] + 1
+            T.copy(total, B)
+
+    return kernel
+
+
+def test_a_complete_reducer_is_a_tile_like_another() -> None:
+    a, s, b = torch.randn(16, 64), torch.randn(16), torch.zeros(16)
+    three_ways(scaled_after_folding(), a, s, b)
+    torch.testing.assert_close(b, a.sum(1) * s + 1, rtol=1e-4, atol=1e-4)

@@ -1,9 +1,9 @@
 """fragment-cross-thread: one iteration of T.Parallel that needs fragment elements of several threads.
 
 An iteration runs on the thread that owns the fragment elements it touches. That is impossible by
-construction when an index is rotated or shifted against the loop, when one variable walks a diagonal, or
-when one loop uses two index forms. What another layout could satisfy (`f[i // 2]` alone, `f[i, 0]` beside
-`f[i, j]`, replicated rows) stays silent.
+construction when an index is rotated against the loop, when one variable walks a diagonal, or when one loop
+uses two index forms. A loop whose fragments are all touched at one offset runs where they lie. What another
+layout could satisfy (`f[i // 2]` alone, `f[i, 0]` beside `f[i, j]`, replicated rows) stays silent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tilelang.analysis.affine import Affine, affine
-from tilelang.analysis.out_of_step import Around, read_whole, shift
+from tilelang.analysis.out_of_step import Around, Shift, read_whole, shift
 from tilelang.analysis.staging import shared_copy
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
@@ -35,6 +35,7 @@ class _Seen:
     access: Access
     indices: tuple[Value, ...]
     variables: tuple[ir.Var, ...]  # of the parallel loops around it
+    region: Loop  # the outermost of them
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -42,10 +43,12 @@ def check(subject: Subject) -> Iterator[Problem]:
     if subject.target.kind == "cpu":  # there a fragment is the whole tile of its block
         return
     told: set[tuple[str, int]] = set()  # `f[i, i] = f[i, i] + 1` is one mistake
-    for together in _regions(subject):
+    regions = _regions(subject)
+    for together in regions:
         if _held_whole(subject, together):
             continue
-        found = [(seen, _alone(subject, seen)) for seen in together]
+        beside = [s for r in regions if r[0].region is together[0].region for s in r]
+        found = [(seen, _alone(subject, seen, beside)) for seen in together]
         fixes = shared_copy(subject, [seen.access for seen, problem in found if problem is not None])
         left = [seen for seen, problem in found if problem is None]
         for access, problem in ((seen.access, problem) for seen, problem in found if problem is not None):
@@ -67,8 +70,8 @@ def _regions(subject: Subject) -> list[list[_Seen]]:
             continue
         if len(indices) != len(access.buffer.shape) or any(isinstance(i, Unknown) for i in indices):
             continue
-        seen = _Seen(access, indices, variables)
         outermost = next(loop for loop in access.context.loops if loop.kind == "Parallel")
+        seen = _Seen(access, indices, variables, outermost)
         regions.setdefault((outermost, access.buffer), []).append(seen)
     return list(regions.values())
 
@@ -90,7 +93,8 @@ def _replicated(subject: Subject) -> set[Buffer]:
     }
 
 
-def _alone(subject: Subject, seen: _Seen) -> Problem | None:
+def _alone(subject: Subject, seen: _Seen, beside: list[_Seen]) -> Problem | None:
+    """What is wrong with one access; `beside`: all accesses to fragments in the same region."""
     access = seen.access
     walked = [v for index in seen.indices if (v := _walked(index, seen)) is not None]
     twice = next((v for k, v in enumerate(walked) if any(v.same_as(w) for w in walked[:k])), None)
@@ -105,7 +109,7 @@ def _alone(subject: Subject, seen: _Seen) -> Problem | None:
     around = _around(subject, access.context, seen.variables)
     for index in seen.indices:
         found = shift(index, around)
-        if found is not None:
+        if found is not None and not _followed(found, index, beside, around):
             return FRAGMENT_CROSS_THREAD.at(
                 access.span,
                 related=declared(access.buffer),
@@ -114,6 +118,40 @@ def _alone(subject: Subject, seen: _Seen) -> Problem | None:
                 target=subject.target,
             )
     return None
+
+
+def _followed(found: Shift, index: Value, beside: list[_Seen], around: Around) -> bool:
+    """Whether the region can run where the fragment's elements lie (`passes.follow_fragments`): all of its
+    fragments are touched at one offset from the variable, which nothing inside the region changes, and no
+    iteration is known to leave them.
+    """
+    form = affine(index)
+    inside = [v for s in beside for v in _counted_inside(s)]
+    if found.wraps or form is None or any(v.same_as(w) for v in form.variables for w in inside):
+        return False
+    extent = around.extent(found.var) or 0
+    for seen in beside:
+        for at, size in zip(seen.indices, seen.access.buffer.shape, strict=True):
+            other, rows = affine(at), as_int(size)
+            if other is None:
+                return False
+            if other.coefficient(found.var) == 0:
+                continue
+            if other.constant != form.constant or any(
+                other.coefficient(v) != form.coefficient(v) for v in (*other.variables, *form.variables)
+            ):
+                return False
+            leaves = rows is not None and (found.low < 0 or found.high + extent > rows)
+            if leaves and not seen.access.context.guards:
+                return False
+    return True
+
+
+def _counted_inside(seen: _Seen) -> list[ir.Var]:
+    """Variables of serial loops that stand inside the parallel region."""
+    loops = seen.access.context.loops
+    inside = loops[next(k for k, loop in enumerate(loops) if loop is seen.region) :]
+    return [v for loop in inside if loop.kind != "Parallel" for v in loop.vars]
 
 
 def _walked(index: Value, seen: _Seen) -> ir.Var | None:

@@ -314,7 +314,7 @@ def _out_idx(run: Run, request: KernelRequest) -> tuple[str, ...]:
     names = []
     for entry in entries:
         number = as_int(entry)
-        if number is None:
+        if number is None or len(params) < len(run.signature.names):  # a parameter's tensor is not known
             run.complete = False
             continue
         if not -len(params) <= number < len(params) or params[number].buffer is None:

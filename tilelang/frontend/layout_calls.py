@@ -27,6 +27,7 @@ from tilelang.layout.fragment import prime_factors
 from tilelang.ops.operands import declared
 from tilelang.ops.source_edits import entry_spans
 
+_PRIVATE = ("local", "local.var")
 _SWIZZLES = {
     "make_swizzled_layout": 0,
     "make_wgmma_swizzled_layout": 0,
@@ -315,6 +316,12 @@ def _annotate(run: Run, call: Bound) -> None:
         if isinstance(value, Unknown):
             run.complete = False
             continue
+        if (
+            buffer.scope in _PRIVATE
+            and isinstance(value, LayoutValue)
+            and value.annotation.kind == "fragment"
+        ):
+            continue  # a thread's own array: there is nothing to distribute
         wrong = _misfit(buffer, value)
         if wrong:
             run.report(BAD_ARGUMENTS, at, callee=call.callee, what=wrong)

@@ -115,7 +115,19 @@ def _frame_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
 
 
 def _thread_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
-    """`T.thread_binding(extent, "threadIdx.x")`: each thread runs the body once, for its own number."""
+    """`for i in T.thread_binding(extent, "threadIdx.x")`: each thread runs the body once, for its number."""
+    errors = len(run.problems)
+    number = thread_number(run, frame)
+    if isinstance(number, Unknown) and len(run.problems) > errors:
+        return None
+    assign(run, node.target, number, of_loop=True)
+    return run.exec(node.body)
+
+
+def thread_number(run: Run, frame: Frame) -> Any:
+    """What `T.thread_binding(extent, "threadIdx.x")` stands for: the thread's own number along one dimension
+    of the block, counted from the start that is given.
+    """
     arguments = dict(frame.arguments)
     thread = arguments.get("thread")
     if thread is None and isinstance(arguments.get("stop"), str):  # T.thread_binding(extent, "threadIdx.x")
@@ -127,8 +139,7 @@ def _thread_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
         lost = Unknown("the number of threads is not known")
     if lost is not None:
         run.complete = False
-        assign(run, node.target, lost, of_loop=True)
-        return run.exec(node.body)
+        return lost
     if launch is None or launch.threads is None:
         what = "stands outside `with T.Kernel(...)`"
     elif thread not in _THREADS:
@@ -138,11 +149,9 @@ def _thread_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
         count = [*launch.threads, 1, 1][axis]
         if as_int(_distance(run, start, stop)) == count:
             number = [*launch.thread_vars, 0, 0][axis]
-            assign(run, node.target, binary(ast.Add, start, number), of_loop=True)
-            return run.exec(node.body)
+            return number if as_int(start) == 0 else binary(ast.Add, start, number)
         what = f"the block has {count} threads along {thread}, so the loop has as many iterations"
-    run.report(BAD_ARGUMENTS, frame.span, callee="T.thread_binding", what=what)
-    return None
+    return run.report(BAD_ARGUMENTS, frame.span, callee="T.thread_binding", what=what)
 
 
 def _counted_loop(

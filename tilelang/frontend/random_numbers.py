@@ -51,6 +51,8 @@ def random_call(run: Run, op: str, call: Bound) -> Any:
     """The value of one of the three functions; `rng_init` has none."""
     if op == "rng_init":
         return _init(run, call)
+    if isinstance(run.random, Unknown):
+        return run.random
     if run.random is None:
         what = "T.rng_init(seed) must come before it"
         return run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=what)
@@ -71,6 +73,8 @@ def random_call(run: Run, op: str, call: Bound) -> Any:
 
 
 def _init(run: Run, call: Bound) -> Any:
+    # Until the state is made: numbers asked for are no follow-up error of what is wrong or unknown here.
+    run.random = Unknown("the state of T.rng_init is not known")
     generator = call.value("generator", _GENERATOR)
     if generator != _GENERATOR and not isinstance(generator, Unknown):
         what = f"the generator {generator!r} is not supported; {_GENERATOR!r} is"

@@ -129,6 +129,7 @@ class Run:
         self.random: Any = None  # variables of the random numbers, once T.rng_init has made them
         self.launched = False
         self.kernel_span = Span(source.path, 1, 1, 1, 1)
+        self.by_defaults = False  # nothing in the file calls the kernel: parameters have their defaults
         # What was noticed.
         self.problems: list[Problem] = []
         self.unsupported: list[tuple[str, Span]] = []

@@ -201,6 +201,7 @@ def _traced(
     else:
         function, options = kernel_function(module, kernel)
     run = new_run(module.environment, module.source, module.scope, limits)
+    run.by_defaults = under.origin == "default"
     if function is None:
         return _nothing(run, module, kernel)
     check_decorators(run, kernel.found.node)

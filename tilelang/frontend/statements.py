@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import Any
 
 from tvm import ir
@@ -22,8 +23,8 @@ from tilelang.frontend.dtypes import dtype_name, looks_like_dtype
 from tilelang.frontend.expressions import apply_binary
 from tilelang.frontend.functions import make_function
 from tilelang.frontend.local_names import assigned_names
-from tilelang.frontend.loops import truth
-from tilelang.frontend.model import NO_VALUE, Flow, Late, TensorType
+from tilelang.frontend.loops import thread_number, truth
+from tilelang.frontend.model import NO_VALUE, Flow, Frame, Late, TensorType
 from tilelang.frontend.names import bind_name, bound_value, read_name
 from tilelang.frontend.parameters import declare_parameter, pointer_type
 from tilelang.frontend.plain_functions import DROPPED, is_kernel_statement, note_kernel_statement
@@ -40,6 +41,8 @@ def assignment(run: Run, node: ast.Assign) -> Flow | None:
     """`a = b = value`."""
     first = node.targets[0]
     value = _right_side(run, node.value, first)
+    if isinstance(value, Frame) and value.name == "thread_binding":
+        value = thread_number(run, value)
     if len(node.targets) > 1 and isinstance(value, ir.Expr):
         # Computed once, before any target changes.
         value = bound_value(run, "value", value, run.span(node.value))
@@ -206,10 +209,24 @@ def assert_statement(run: Run, node: ast.Assert) -> Flow | None:
     known = value if isinstance(value, Unknown) else truth(value)
     if isinstance(known, Unknown) or known:
         return None
+    if _asks_callers(run, {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)}):
+        return Flow("raise")
     message = _message(run, node)
     text = f": {message}" if isinstance(message, str) and message else ""
     run.report(PYTHON_ERROR, run.span(node.test), what=f"this assertion does not hold{text}")
     return Flow("raise")
+
+
+def _asks_callers(run: Run, names: Iterable[str]) -> bool:
+    """Whether a check that fails is one for a value that callers must give: it stands before the launch,
+    nothing in the file calls the kernel, and one of `names` is None, the default.
+    """
+    if not run.by_defaults or run.launch is not None:
+        return False
+    if not any(scope is not None and value is None for scope, value in map(run.scope.find, names)):
+        return False
+    run.complete = False
+    return True
 
 
 def _message(run: Run, node: ast.Assert) -> Any:
@@ -223,6 +240,8 @@ def _message(run: Run, node: ast.Assert) -> Any:
 
 def raise_statement(run: Run, node: ast.Raise) -> Flow | None:
     """`raise` that is reached: the kernel cannot be made with these values."""
+    if _asks_callers(run, run.scope.names):
+        return Flow("raise", "this raises", run.span(node))
     what = "this raises"
     if isinstance(node.exc, ast.Call) and node.exc.args:
         message = run.eval(node.exc.args[0])

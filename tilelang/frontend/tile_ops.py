@@ -27,7 +27,9 @@ TILE_PARAMETERS = frozenset({"src", "dst", "A", "B", "C", "buffer", "out", "img"
 _FLAGS = frozenset({"transpose_A", "transpose_B", "disable_tma", "clear", "reverse", "nan_propagate"})
 _NUMBERS = frozenset({"value", "clear_accum", "nhw_step", "c_step", "kernel", "stride", "dilation", "pad"})
 # Keys of the `annotations` of an operation that are parameters of its own.
-_HINTS = frozenset({"coalesced_width", "disable_tma", "eviction_policy", "prefer_instruction", "batch"})
+_HINTS = frozenset(
+    {"coalesced_width", "disable_tma", "eviction_policy", "prefer_instruction", "batch", "emit_arrive"}
+)
 _INTEGERS = frozenset({"dim", "batch", "coalesced_width"})
 _WORDS: dict[str, tuple[str, ...]] = {
     "reduce_type": ("sum", "max", "min", "abssum", "absmax", "bitand", "bitor", "bitxor"),

@@ -62,10 +62,12 @@ def tma_copy(
 ) -> None:
     """Begin to copy a tile between global and shared memory by TMA and go on; from sm_90 on.
 
-    One of the threads that come here issues it. Into shared memory: `barrier` expects the bytes, and the tile
-    is there once all have arrived (`T.mbarrier_arrive`) and the phase is complete (`T.mbarrier_wait_parity`).
-    Out of it: the tile may be overwritten after `T.tma_store_wait()`. Extents are those of `T.copy`, dtypes
-    are equal; what lies outside the tensor gives 0 and is not written. cluster_mask is not supported.
+    One of the threads that come here issues it; with leader_scope_threads=32 one of each warp, for tiles and
+    barriers that differ from warp to warp. Into shared memory: `barrier` expects the bytes, and the tile is
+    there once all have arrived (`T.mbarrier_arrive`) and the phase is complete (`T.mbarrier_wait_parity`);
+    with annotations={"emit_arrive": 1} the thread that issues it arrives. Out of it: the tile may be
+    overwritten after `T.tma_store_wait()`. Extents are those of `T.copy`, dtypes are equal; what lies outside
+    the tensor gives 0 and is not written. cluster_mask is not supported.
     """
     raise OutsideKernelError("tma_copy")
 

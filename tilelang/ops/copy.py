@@ -102,6 +102,8 @@ def build(record: OpRecord) -> Any:
             operand_region(dst, extents.dst),
             record.value("barrier"),
             record.value("eviction_policy"),
+            as_int(record.value("leader_scope_threads")),
+            bool(record.value("emit_arrive", False)),
             span=span,
         ).call()
     if src.is_point and dst.is_point:

@@ -25,14 +25,16 @@ _CALLEE = "T.tma_copy"
 
 @dataclass(frozen=True, eq=False)
 class TmaCopy:
-    """`dst[...] = src[...]`, begun by one thread. `barrier`: address of the mbarrier of a load, None for a
-    store.
+    """`dst[...] = src[...]`, begun by one thread, or by one of each `leader` threads. `barrier`: address of
+    the mbarrier of a load, None for a store. `arrive`: who begins a load arrives at the barrier too.
     """
 
     src: Any  # TensorRegion
     dst: Any  # TensorRegion
     barrier: Any = None
     eviction_policy: str | None = None
+    leader: int | None = None
+    arrive: bool = False
     span: Any = None
 
     @property
@@ -48,7 +50,7 @@ class TmaCopy:
     def call(self) -> Any:
         """The statement `tl.tma_copy(src, dst[, barrier])`."""
         args = [self.src, self.dst, *([self.barrier] if self.barrier is not None else [])]
-        attrs = {"eviction_policy": self.eviction_policy}
+        attrs = {"eviction_policy": self.eviction_policy, "leader": self.leader, "arrive": self.arrive}
         return X.Evaluate(tile_ops.call(tile_ops.TMA_COPY, args, attrs, span=self.span), self.span)
 
     @staticmethod
@@ -56,6 +58,17 @@ class TmaCopy:
         """The operation a `tl.tma_copy` call stands for."""
         barrier = call.args[2] if len(call.args) > 2 else None
         return TmaCopy(call.args[0], call.args[1], barrier, **attributes(call), span=call.span)
+
+
+def whole_atoms(region: Any, atom: int) -> bool:
+    """Whether a part of a tile begins and ends where a swizzle's pattern does: 8 rows of `atom` elements."""
+    row, column = (_number(r.min) for r in region[-2:])
+    width = _number(region[-1].extent)
+    return not (row is None or row % 8 or column is None or column % atom or width is None or width % atom)
+
+
+def _number(value: Any) -> int | None:
+    return int(value.value) if isinstance(value, X.IntImm) else None
 
 
 def is_tma(record: OpRecord) -> bool:

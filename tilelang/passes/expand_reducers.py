@@ -3,8 +3,9 @@
 In:  a tile function with buffers of scope `local.reducer`, updated in Parallel loops as `acc[i] = acc[i] op
      x`.
 Out: the same with fragments. A loop over (i, j) that updates `acc[j]` writes x into a fragment [i, j], which
-     is reduced over i after the loop and folded into acc once. Where an index is more than a variable of
-     the loop (`acc[j // 4]`), every thread holds acc whole and folds the reduced values in one by one.
+     is reduced over i after the loop and folded into acc once; a loop over j alone stays as it is. Where an
+     index is more than a variable of the loop (`acc[j // 4]`), every thread holds acc whole and folds the
+     reduced values in one by one.
 Not: reducers on the CPU, where the iterations of a loop run one after the other.
 """
 
@@ -102,7 +103,9 @@ def _expand(stmt: Any, reducers: set[int]) -> Any:
         return remake(stmt, lambda s: _expand(s, reducers))
     loop = parallel_loop(stmt)
     updates = [
-        s for s in walk(loop.body) if isinstance(s, X.BufferStore) and s.buffer.__chandle__() in reducers
+        s
+        for s in walk(loop.body)
+        if isinstance(s, X.BufferStore) and s.buffer.__chandle__() in reducers and not _own_elements(loop, s)
     ]
     if not updates:
         return stmt
@@ -111,6 +114,11 @@ def _expand(stmt: Any, reducers: set[int]) -> Any:
     around = [nested_parallel(list(loop.vars), list(loop.extents), body, dict(loop.notes), loop.span)]
     before = [s for u in made for s in u.before()]
     return seq([*before, *around, *(s for u in made for s in u.after())])
+
+
+def _own_elements(loop: ParallelLoop, store: X.BufferStore) -> bool:
+    """Whether each iteration writes an element of its own: nothing is shared out, as in a fragment."""
+    return all(any(isinstance(i, ir.Var) and i.same_as(v) for i in store.indices) for v in loop.vars)
 
 
 def _replaced(stmt: Any, new: dict[int, Any]) -> Any:

@@ -41,7 +41,7 @@ from tilelang.layout.shared import SharedLayout, linear, matrix_operand, strided
 from tilelang.layout.views import viewed
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
-from tilelang.ops.tma import TmaCopy
+from tilelang.ops.tma import TmaCopy, whole_atoms
 from tilelang.passes.accesses import accesses, storages
 from tilelang.passes.fragment_owners import FragmentOwners
 from tilelang.passes.layout_conflicts import (
@@ -150,7 +150,7 @@ class _Inference:
         self._loops: list[tuple[ParallelLoop, dict[int, int], Team]] = []
         self._reductions: list[tuple[Any, Reduce, dict[int, int], Team]] = []
         self._gemms: list[tuple[Gemm, Team]] = []
-        self._bulk: set[int] = set()  # tiles that TMA copies
+        self._bulk: dict[int, list[Any]] = {}  # tiles that TMA copies: the parts of each copy
         self._owners = FragmentOwners(func, threads, teams)
         self._analyzer = sym.Analyzer()
         self._annotations = annotations_of(func)
@@ -231,7 +231,8 @@ class _Inference:
             self._gemms.append((Gemm.read(stmt.value), self._owners.runs(stmt, team)))
             return
         elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.TMA_COPY):
-            self._bulk.add(TmaCopy.read(stmt.value).tile.source.__chandle__())
+            tile = TmaCopy.read(stmt.value).tile
+            self._bulk.setdefault(tile.source.__chandle__(), []).append(tile.region)
             return
         elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.REDUCE):
             self._reductions.append((stmt, Reduce.read(stmt.value), outer, self._owners.runs(stmt, team)))
@@ -286,9 +287,9 @@ class _Inference:
             for handle, layout in imposed.shared.items():
                 if handle not in viewed and handle not in self._fixed:
                     self._shared[handle] = layout
-        for handle in self._bulk - viewed - self._fixed:
+        for handle in self._bulk.keys() - viewed - self._fixed:
             if self._shared[handle].kind != "swizzle":
-                self._shared[handle] = _bulk_layout(self._buffers[handle])
+                self._shared[handle] = _bulk_layout(self._buffers[handle], self._bulk[handle])
         for handle, stmt in self._loose.items():
             buffer = self._buffers[handle]
             self._pin(
@@ -660,11 +661,14 @@ class _Inference:
                 raise KernelError([problem])
 
 
-def _bulk_layout(buffer: ir.Var) -> SharedLayout:
-    """The layout of a tile that TMA copies: swizzled if it can be, never padded."""
+def _bulk_layout(buffer: ir.Var, parts: list[Any]) -> SharedLayout:
+    """The layout of a tile that TMA copies in these parts: swizzled if all are whole atoms, never padded."""
     shape, bits = shape_of(buffer), bits_of(str(buffer.dtype))
     swizzled = matrix_operand(shape, bits) if len(shape) > 1 else linear(shape, bits)
-    return swizzled if swizzled.kind == "swizzle" else linear(shape, bits)
+    if swizzled.kind != "swizzle":
+        return linear(shape, bits)
+    atom = swizzled.swizzle_bytes * 8 // bits
+    return swizzled if all(whole_atoms(part, atom) for part in parts) else linear(shape, bits)
 
 
 def _row_major(buffer: ir.Var) -> SharedLayout:

@@ -412,6 +412,12 @@ class _WholeBlock:
         return tensor.address(places, np.asarray(True), self.span)[1]
 
     def write(self, region: Any, values: np.ndarray) -> None:
+        tensor = self.machine.tensors[region.source.__chandle__()]
+        if tensor.private and tensor.storage.data.shape[0] > 1:
+            _, places = self._ranges(region)
+            threads = np.asarray(self.active).reshape(-1, *[1] * len(places))
+            tensor.store([p[None] for p in places], values[None], threads, self.span)
+            return
         tensor, places = self._places(region)
         tensor.store(places, values, np.asarray(True), self.span)
 
@@ -427,6 +433,10 @@ class _WholeBlock:
         tensor = self.machine.tensors[region.source.__chandle__()]
         if tensor.private and tensor.storage.data.shape[0] > 1:
             raise NoMeaning(f"{tensor.name} is private to each thread: the reference has no tile of it")
+        return self._ranges(region)
+
+    def _ranges(self, region: Any) -> tuple[Tensor, list[np.ndarray]]:
+        tensor = self.machine.tensors[region.source.__chandle__()]
         ranges = [(int(self.scalar(r.min)), int(self.scalar(r.extent))) for r in region.region]
         rank = len(ranges)
         places = [

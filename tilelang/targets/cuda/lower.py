@@ -26,6 +26,7 @@ from tilelang.ir.teams import Team
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.expand_reducers import expand_reducers
 from tilelang.passes.flatten import flatten
+from tilelang.passes.follow_fragments import laid_out
 from tilelang.passes.guard_bounds import guard_bounds
 from tilelang.passes.infer_layouts import LayoutMap, gemms_of, infer_layouts
 from tilelang.passes.insert_sync import insert_sync
@@ -116,9 +117,9 @@ def _lower(func: X.PrimFunc, target: Target, min_blocks: int = 1) -> LoweredKern
     threads = math.prod(launch_extents(func)[1])
     pipelines = plan_pipelines(expand_reducers(func), asynchronous=features(target).async_copies)
     tiles = guard_bounds(expand_elementwise(pipelines.func))
-    wgmma = None if _asks(func, DISABLE_WGMMA) else wgmma_rule(tiles, gemms_of(tiles, threads), target)
+    rule = None if _asks(func, DISABLE_WGMMA) else wgmma_rule(tiles, gemms_of(tiles, threads), target)
     check_safe_values(tiles)
-    layouts, wgmma = _layouts(tiles, threads, target, wgmma)
+    tiles, (layouts, wgmma) = laid_out(tiles, lambda t: _layouts(t, threads, target, rule))
     usual = _ops(wgmma)
     for ops in (usual, replace(usual, frugal=True)):
         per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)

@@ -15,6 +15,7 @@ from tilelang.facts.reports import GeneratedSource
 from tilelang.ir import tile_ops
 from tilelang.passes.expand_reducers import expand_reducers
 from tilelang.passes.flatten import flatten
+from tilelang.passes.follow_fragments import laid_out
 from tilelang.passes.guard_bounds import guard_bounds
 from tilelang.passes.infer_layouts import infer_layouts
 from tilelang.passes.insert_sync import insert_sync
@@ -47,7 +48,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     threads = math.prod(launch_extents(func)[1])
     pipelines = plan_pipelines(expand_reducers(func), asynchronous=False)
     tiles = guard_bounds(expand_elementwise(pipelines.func))
-    layouts = infer_layouts(tiles, threads, gemm_layouts(target), target.name)
+    tiles, layouts = laid_out(tiles, lambda t: infer_layouts(t, threads, gemm_layouts(target), target.name))
     for ops in (OPS, replace(OPS, frugal=True)):
         per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)
         ordered = insert_sync(per_thread.func, per_thread.block_level, pipelines.versioned)

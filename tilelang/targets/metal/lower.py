@@ -19,6 +19,7 @@ from tilelang.facts.reports import GeneratedSource
 from tilelang.ir import tile_ops
 from tilelang.passes.expand_reducers import expand_reducers
 from tilelang.passes.flatten import flatten
+from tilelang.passes.follow_fragments import laid_out
 from tilelang.passes.guard_bounds import guard_bounds
 from tilelang.passes.infer_layouts import LayoutMap, infer_layouts
 from tilelang.passes.insert_sync import insert_sync
@@ -85,7 +86,9 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
 
 def _place(tiles: X.PrimFunc, threads: int, target: Target, padded: bool) -> _Placed:
-    layouts = infer_layouts(tiles, threads, gemm_layouts(target, padded), target.name)
+    tiles, layouts = laid_out(
+        tiles, lambda t: infer_layouts(t, threads, gemm_layouts(target, padded), target.name)
+    )
     ops = TargetOps(calls={tile_ops.GEMM: GemmLowering().lower, tile_ops.REDUCE: lower_reduce})
     per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)
     kept = keep_matrices(per_thread.func, per_thread.block_level)

@@ -21,7 +21,7 @@ from tilelang.ir import tile_ops
 from tilelang.ir.spans import place_of
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.shared import SharedLayout
-from tilelang.ops.tma import TmaCopy
+from tilelang.ops.tma import TmaCopy, whole_atoms
 from tilelang.passes.guard_bounds import safe_values
 from tilelang.passes.walk import bits_of, calls, constant, index
 from tilelang.runtime.plan import TensorMap
@@ -62,7 +62,8 @@ def lower_tma_copy(stmt: Any, block: Block, alone: bool) -> Any:
     block.note_instruction(copy.span, f"TMA {'load' if load else 'store'}, {rank}-D, {len(boxes)} boxes")
     first = seq(issued)
     if not alone:
-        first = X.IfThenElse(X.EQ(block.thread, index(0)), first, None, copy.span)
+        number = block.thread if copy.leader is None else X.FloorMod(block.thread, index(copy.leader))
+        first = X.IfThenElse(X.EQ(number, index(0)), first, None, copy.span)
     # Plain writes to the tile are seen by the copy that reads it only after a proxy fence.
     return first if load else seq([_call("fence_proxy_async", [], copy), first])
 
@@ -74,7 +75,8 @@ def _issue(
     size = math.prod(extents) * bits_of(str(tile.dtype)) // 8
     if copy.barrier is not None:
         total = X.const(size * len(boxes), "uint32")
-        announce = tile_ops.call("tl.mbarrier_expect_tx", [copy.barrier, total], span=copy.span)
+        name = "tl.mbarrier_arrive_expect_tx" if copy.arrive else "tl.mbarrier_expect_tx"
+        announce = tile_ops.call(name, [copy.barrier, total], span=copy.span)
         yield X.Evaluate(announce, copy.span)
     hint = L2_HINTS.get(copy.eviction_policy or "")
     for box in boxes:
@@ -128,8 +130,7 @@ def _per_box(copy: TmaCopy, layout: SharedLayout, shape: list[int], moved: list[
     last = len(shape) - 1
     if layout.kind == "swizzle":
         atom = layout.swizzle_bytes * 8 // bits
-        row, column = (constant(r.min) for r in tile.region[-2:])
-        if column is None or column % atom or shape[-1] % atom or row is None or row % 8:
+        if not whole_atoms(tile.region, atom):
             width = layout.swizzle_bytes
             raise _impossible(copy, f"its tile does not begin and end at the {width}-byte swizzle")
         rows = _split(shape[-2], _MOST_BOX)
