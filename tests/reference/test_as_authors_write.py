@@ -522,3 +522,42 @@ def test_a_complete_reducer_is_a_tile_like_another() -> None:
     a, s, b = torch.randn(16, 64), torch.randn(16), torch.zeros(16)
     three_ways(scaled_after_folding(), a, s, b)
     torch.testing.assert_close(b, a.sum(1) * s + 1, rtol=1e-4, atol=1e-4)
+
+
+def halves_by_warp_groups():
+    """Two warp groups run one macro: each waits for the products that it has begun itself."""
+
+    @T.macro
+    def product(half, a, b, C):
+        acc = T.alloc_fragment((64, 64), T.float32)
+        T.wgmma_gemm(
+            a[half, :, :], b, acc, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullRow
+        )
+        T.wait_wgmma(0)
+        T.copy(acc, C[half * 64, 0])
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((128, 64), T.float16), B: T.Tensor((64, 64), T.float16), C: T.Tensor((128, 64), T.float32)
+    ):
+        with T.Kernel(1, threads=256):
+            a = T.alloc_shared((2, 64, 64), T.float16)
+            b = T.alloc_shared((64, 64), T.float16)
+            for i, j, k in T.Parallel(2, 64, 64):
+                a[i, j, k] = A[i * 64 + j, k]
+            T.copy(B, b)
+            if T.get_thread_binding() < 128:
+                product(0, a, b, C)
+            else:
+                product(1, a, b, C)
+
+    return kernel
+
+
+def test_a_warp_group_waits_for_its_own_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "cuda:sm_90")
+    lowered = lower(halves_by_warp_groups().definition.tile_function, parse_target("cuda:sm_90"))
+    assert lowered.source.text.count("hold_32_f32(acc") == lowered.source.text.count("wgmma_wait<0>();") == 2
+    a, b, c = torch.randn(128, 64).half(), torch.randn(64, 64).half(), torch.zeros(128, 64)
+    emulate(lowered, {"A": a.numpy(), "B": b.numpy(), "C": c.numpy()}, {})
+    torch.testing.assert_close(c, a.float() @ b.float().T, rtol=1e-3, atol=1e-3)

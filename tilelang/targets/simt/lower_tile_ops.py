@@ -217,7 +217,10 @@ class _Lowering:
         before = self.block, self._active, self._divergent
         whole = self.block.thread if not self.block.first else self.block.thread + self.block.first
         thread = whole - team.first if team.first else whole
-        self.block = replace(self.block, threads=team.threads, thread=thread, first=team.first)
+        products = list(self.block.products)  # those that the team begins are its own
+        self.block = replace(
+            self.block, threads=team.threads, thread=thread, first=team.first, products=products
+        )
         self._active, self._divergent = team.has(np.arange(self._total)), 0
         below = X.And(X.GE(thread, index(0)), X.LT(thread, index(team.threads)))
         with self.block.analyzer.constraint_scope(below):
