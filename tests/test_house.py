@@ -56,11 +56,12 @@ ALLOWED: Mapping[str, set[str]] = {
     "tools": {*_TOP, "tools", "carver"},
     "engine": {*_TOP, "engine"},
     "tileop": {"language", "tileop"},
-    **{kind: {"language"} for kind in ("cpu", "cuda", "rocm", "metal")},  # the language by other names
+    # The language by other names, and what a target of the kind has.
+    **{kind: {"arch", "language"} for kind in ("cpu", "cuda", "rocm", "metal")},
     "transform": {*_TOP, "transform"},
     "contrib": {*_TOP, "contrib"},
     "backend": {*_TOP, "backend"},
-    "cuda": {"language", "cuda"},
+    "cuda": {"arch", "language", "cuda"},
     "cli": {*_TOP, "cli"},
 }
 

@@ -84,6 +84,9 @@ class Environment:
     TILELANG_HIP_SAVE_TEMP_FILES = EnvVar("TILELANG_HIP_SAVE_TEMP_FILES", "0")
     TL_LOWER_TRACE = EnvVar("TL_LOWER_TRACE", "0")
     TL_LOWER_TRACE_DIR = EnvVar("TL_LOWER_TRACE_DIR", "./tmp/lower_trace_dir")
+    # Nothing is compiled against templates: these name folders of the author's, and change nothing.
+    TILELANG_TEMPLATE_PATH = EnvVar("TL_TEMPLATE_PATH", None)
+    CUTLASS_INCLUDE_DIR = EnvVar("TL_CUTLASS_PATH", None)
     CUDA_HOME = EnvVar("CUDA_HOME", "")
     ROCM_HOME = EnvVar("ROCM_HOME", "")
     TILELANG_PACKAGE_PATH = Path(__file__).parent
@@ -165,6 +168,18 @@ class Environment:
     def get_pass_profile_threshold_ms(self) -> float:
         """The time in milliseconds from which a pass is reported."""
         return float(self.TILELANG_PASS_PROFILE_THRESHOLD_MS or 0)
+
+    def get_lower_trace_mode(self) -> str | None:
+        """The mode in which lowering is traced; None: `tilelang.lower` shows its result, no trace is made."""
+        return None
+
+    def get_lower_trace_dir(self) -> str:
+        """The folder that traces of lowering were to be left in."""
+        return self.TL_LOWER_TRACE_DIR or ""
+
+    def get_pass_diff_mode(self) -> str | None:
+        """The mode in which passes are compared; None: they are not."""
+        return None
 
     def is_running_autodd(self) -> bool:
         """Whether `tilelang.autodd` runs this process; it starts processes of its own, this is none."""

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tilelang.cuda.target import target_is_cuda
+from tilelang.rocm.target import target_is_cdna, target_is_gfx950
 from tilelang.utils.tensor import torch_assert_close
 
 __all__ = [
@@ -37,6 +39,9 @@ __all__ = [
     "requires_package",
     "requires_rocm",
     "set_random_seed",
+    "target_is_cdna",
+    "target_is_cuda",
+    "target_is_gfx950",
     "torch_assert_close",
 ]
 

@@ -30,7 +30,7 @@ def expand(configs: Configurations, args: tuple[Any, ...], kwargs: Mapping[str, 
                 )
             found.append(dict(entry))
     if not found:
-        raise ValueError("there is no configuration to try: configs is empty")
+        raise ValueError("No configurations to tune: configs of @tilelang.autotune is empty")
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -82,12 +83,29 @@ class TunedFunction:
         left = _without(configs, self._given(args, kwargs))
         if left == [{}]:
             return None
+        self._refuse_unused(left, args, kwargs)
         tuner = AutoTuner(self.function, left)
         tuner.profiling = self.profiling
         tuner.set_kernel_parameters(args, kwargs, self.do_not_specialize)
         tuner.set_inputs(self._tensors(args, kwargs))
         self._results[key] = tuner.run()
         return self._results[key]
+
+    def _refuse_unused(
+        self, configs: Sequence[Configuration], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Raise ValueError for keys of a configuration that are no parameters. Sizes of an eager kernel may
+        be given by name too, so its keys are not looked at.
+        """
+        parameters = self.function.signature.parameters
+        if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+            return
+        unused = {key for config in configs for key in config} - {*parameters, "pass_configs"}
+        if unused and self.function.mode_for(*args, **kwargs) == "lazy":
+            names = ", ".join(parameters)
+            raise ValueError(
+                f"Unused keys in config: {unused}; {self.function.function.__name__} takes {names}"
+            )
 
     def _mode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """`eager` or `lazy`; where only a call can tell, the first configuration completes it."""

@@ -220,7 +220,10 @@ class AutoTuner:
                 best = (latency, config, kernel)
         if best is None:
             listed = "\n  ".join(failures)
-            raise RuntimeError(f"none of {len(configs)} configurations compiled and ran:\n  {listed}")
+            raise RuntimeError(
+                "Auto-tuning failed: No configuration successfully compiled and passed its checks, "
+                f"none of {len(configs)} configurations ran:\n  {listed}"
+            )
         latency, config, kernel = best
         return _result(kernel, results.StoredResult(config, latency, bench.reference_ms))
 

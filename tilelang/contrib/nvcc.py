@@ -70,6 +70,11 @@ def get_target_arch(compute_version: str | tuple[int, int]) -> str:
     return f"{parts[0]}{parts[1]}{'a' if parts[0] >= 9 else ''}"
 
 
+def get_target_arch_and_code(target: Any = None) -> tuple[str, None]:
+    """The architecture of a target as the compiler takes it ("90a"); None: code is made for that alone."""
+    return get_target_arch(get_target_compute_version(target)), None
+
+
 def have_fp16(compute_version: str) -> bool:
     """Whether the device computes in float16."""
     return parse_compute_version(compute_version) >= (5, 3)

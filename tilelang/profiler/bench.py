@@ -84,8 +84,10 @@ def do_bench(
     cache_size: megabytes written between calls so that none finds its inputs in the L2 cache; fast_flush
     writes them as int32 instead of bytes. device: the GPU, default torch's current one.
     early_stop_baseline: milliseconds; a function that the trial calls show to be slower is not measured any
-    further, and the trial's time is the answer.
+    further, and the trial's time is the answer. Raises ValueError for another backend or return_mode.
     """
+    if quantiles is None and return_mode not in _REDUCE:
+        raise ValueError(f"Invalid return_mode: {return_mode}; write one of {', '.join(_REDUCE)}")
     chosen = _choose(backend)
     counts = (_n_warmup or None, _n_repeat or None)
     with _on(device) if device is not None and chosen != "wall" else contextlib.nullcontext():
@@ -132,7 +134,12 @@ _REDUCE: dict[str, Callable[[list[float]], float]] = {
 }
 
 
+_BACKENDS = ("auto", "event", "cupti", "cudagraph", "wall")
+
+
 def _choose(backend: Backend) -> str:
+    if backend not in _BACKENDS:
+        raise ValueError(f"Unknown profiler backend: {backend}; write one of {', '.join(_BACKENDS)}")
     if backend != "auto":
         return "event" if backend == "cupti" else backend
     try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, overload
 
+from tilelang.jit.kernel_param import KernelParam, kernel_params
 from tilelang.profiler.bench import Backend, ReturnMode, do_bench
-from tilelang.profiler.supply import TensorSupplyType, inputs_for
+from tilelang.profiler.supply import TensorSupplyType, input_for, inputs_for
 from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.plan import ScalarParam
 
@@ -32,10 +34,33 @@ class Profiler:
         self.supply_type = supply_type
 
     @property
-    def params(self) -> list[Any]:
+    def params(self) -> list[KernelParam]:
         """The kernel's parameters in call order, outputs included."""
+        return kernel_params(self.kernel.artifact.plan)
+
+    @property
+    def adapter(self) -> Any:
+        """What carries out the launches: the kernel's adapter, or what took its place."""
+        return getattr(self.kernel, "adapter", self.kernel)
+
+    @property
+    def supply(self) -> Callable[[Any], Any]:
+        """Makes the tensor for one of `params`, whose sizes are numbers."""
+        return lambda param: input_for(param.record, self.supply_type)
+
+    def with_default_adapter(self, adapter: Kernel) -> Profiler:
+        """Measure another kernel, or an adapter, from now on. Returns the profiler."""
+        self.kernel = adapter
+        return self
+
+    def _get_inputs(
+        self, with_output: bool = False, dynamic_symbolic_constraints: Mapping[str, int] | None = None
+    ) -> list[Any]:
+        """`inputs()` by the name that kernels call; with_output: tensors for the outputs among them."""
         plan = self.kernel.artifact.plan
-        return list(plan.params[: len(plan.params) - plan.hidden])
+        if with_output:
+            plan = replace(plan, outputs=())
+        return inputs_for(plan, self.supply_type, dynamic_symbolic_constraints)
 
     @property
     def result_idx(self) -> list[int]:
@@ -183,7 +208,11 @@ class Profiler:
             gives = f"returns {outputs} tensors" if outputs else f"writes to its {len(found)} tensors"
             raise AssertionError(
                 f"the kernel {gives}, the reference gives {len(expected)}: "
-                + ("it should return as many" if outputs else "it should write to its arguments too")
+                + (
+                    "it should return as many"
+                    if outputs
+                    else "it should write to its arguments too, or out_idx should name the results"
+                )
             )
         return found, expected
 
@@ -213,7 +242,7 @@ def _compare(name: str, got: Any, want: Any, atol: float, rtol: float, allowed: 
     where = tuple(int(i) for i in wrong.nonzero()[0])
     largest = (found - expected).abs().nan_to_num(float("inf")).max().item()
     raise AssertionError(
-        f"{name} differs from the reference in {count} of {wrong.numel()} elements "
-        f"(rtol {rtol}, atol {atol}): largest difference {largest:.4g}, "
+        f"Too many mismatched elements: {name} differs from the reference in {count} of {wrong.numel()} "
+        f"elements (rtol {rtol}, atol {atol}): largest difference {largest:.4g}, "
         f"first at {where}: found {found[where].item():.6g}, expected {expected[where].item():.6g}"
     )

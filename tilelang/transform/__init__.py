@@ -2,10 +2,17 @@
 
 from typing import NoReturn
 
+from tvm.ir.transform import PassContext
+
 from tilelang.transform.pass_config import PassConfigKey
 from tilelang.transform.simplify import simplify_prim_func
 
-__all__ = ["PassConfigKey", "simplify_prim_func"]
+__all__ = ["PassConfigKey", "PassContext", "get_pass_context", "simplify_prim_func"]
+
+
+def get_pass_context() -> PassContext:
+    """tvm's pass context around the call; its keys of the language hold for kernels compiled in it."""
+    return PassContext.current()
 
 
 def __getattr__(name: str) -> NoReturn:

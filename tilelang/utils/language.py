@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tilelang.arch.dtypes import element_bits
+
 _SHARED = ("shared", "shared.dyn")
 
 
@@ -70,6 +72,11 @@ def retrieve_stride(obj: Any) -> list[Any]:
 def retrieve_dtype(obj: Any) -> Any:
     """The dtype of the elements."""
     return obj.dtype
+
+
+def bits_product(shape: Sequence[Any], dtype: Any) -> Any:
+    """Bits of a tensor of that shape and dtype."""
+    return math.prod(shape) * element_bits(dtype)
 
 
 def array_reduce(array: Sequence[int]) -> int:

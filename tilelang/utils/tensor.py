@@ -72,7 +72,9 @@ def torch_assert_close(
     }
     for what, (asked, a, b) in agree.items():
         if asked and a != b:
-            raise AssertionError(f"{base_name} has {what} {a}, {ref_name} {b}")
+            raise AssertionError(
+                f"The values for attribute '{what}' do not match: {base_name} has {what} {a}, {ref_name} {b}"
+            )
     found = tensor_a.detach().to(torch.float64)
     expected = tensor_b.detach().to(torch.float64).to(found.device)
     wrong = ~torch.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=equal_nan)
@@ -84,7 +86,7 @@ def torch_assert_close(
     where = tuple(int(i) for i in wrong.nonzero()[0])
     largest = (found - expected).abs().nan_to_num(float("inf")).max().item()
     raise AssertionError(
-        f"{base_name} and {ref_name} differ in {count} of {total} elements (rtol {rtol}, atol {atol}, "
-        f"allowed share {max_mismatched_ratio}): largest difference {largest:.4g}, first at {where}: "
-        f"{found[where].item():.6g} and {expected[where].item():.6g}"
+        f"Too many mismatched elements: {base_name} and {ref_name} differ in {count} of {total} elements "
+        f"(rtol {rtol}, atol {atol}, allowed share {max_mismatched_ratio}): largest {largest:.4g}, "
+        f"first at {where}: {found[where].item():.6g} and {expected[where].item():.6g}"
     )
