@@ -58,6 +58,7 @@ class Kernel:
     buffers: frozenset[str]
     starts: Sequence[int]  # offset of each line
     names: dict[int, set[str]] = field(default_factory=dict)  # by line
+    shapes: dict[str, str] = field(default_factory=dict)  # of buffers, as written
 
     def offset(self, line: int, column: int) -> int:
         return self.starts[line - 1] + column
@@ -157,16 +158,26 @@ def _kernel(case: Case) -> Kernel:
     for line in case.text.split("\n"):
         starts.append(at)
         at += len(line) + 1
-    buffers = set()
+    buffers: set[str] = set()
+    shapes: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation is not None:
             if "Tensor" in ast.unparse(node.annotation):
                 buffers.add(node.arg if isinstance(node, ast.arg) else ast.unparse(node.target))
+                shapes |= _declared(node.annotation, node.arg if isinstance(node, ast.arg) else node.target)
         elif isinstance(node, ast.Assign) and _makes_buffer(node.value):
             buffers.add(ast.unparse(node.targets[0]))
-    kernel = Kernel(case, tree, parents, frozenset(buffers), starts)
+            shapes |= _declared(node.value, node.targets[0])
+    kernel = Kernel(case, tree, parents, frozenset(buffers), starts, shapes=shapes)
     kernel.names = _names_by_line(kernel)
     return kernel
+
+
+def _declared(call: ast.expr, target: ast.expr | str) -> dict[str, str]:
+    """The buffer's name with its shape, where it is written as a call with one."""
+    shape = _shape(call)
+    name = target if isinstance(target, str) else ast.unparse(target)
+    return {} if shape is None else {name: ast.unparse(shape)}
 
 
 def _makes_buffer(node: ast.expr) -> bool:
@@ -294,6 +305,34 @@ def index(k: Kernel, node: ast.AST) -> Iterator[Place]:
             yield _between(k, a, b, f"{k.text(b)}, {k.text(a)}")
 
 
+def swapped_variables(k: Kernel, node: ast.AST) -> Iterator[Place]:
+    """Two variables of one region or element exchanged for each other: `A[k * 64, by * 32]`."""
+    if not isinstance(node, ast.Subscript) or ast.unparse(node.value) not in k.buffers:
+        return
+    names = [n for n in ast.walk(node.slice) if isinstance(n, ast.Name) and n.id in k.variables(node)]
+    for a, b in itertools.combinations(dict.fromkeys(n.id for n in names), 2):
+        whole = k.place(node.slice, "")
+        text = list(k.case.text[whole.start : whole.end])
+        for name in sorted(names, key=lambda n: -k.place(n, "").start):
+            other = {a: b, b: a}.get(name.id)
+            if other is not None:
+                at = k.place(name, "")
+                text[at.start - whole.start : at.end - whole.start] = other
+        yield Place(whole.start, whole.end, "".join(text))
+
+
+def other_buffer(k: Kernel, node: ast.AST) -> Iterator[Place]:
+    """Another buffer that is declared with the same shape, read or written element by element."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
+        return
+    shape = k.shapes.get(node.value.id)
+    if shape is None or any(called(n) in TILE_OPS for n in k.around(node)):
+        return
+    others = [name for name, s in sorted(k.shapes.items()) if s == shape and name != node.value.id]
+    for name in others[:2]:
+        yield k.place(node.value, name)
+
+
 # -- Loops and launch
 
 
@@ -364,6 +403,33 @@ def grid(k: Kernel, node: ast.AST) -> Iterator[Place]:
         yield k.place(node.args[1], f"{_group(k.text(node.args[1]))} // 2")
 
 
+def ceildiv(k: Kernel, node: ast.AST) -> Iterator[Place]:
+    """A number of tiles outside of the launch: one more or less to count, rounded down, turned over; a range
+    that starts one too late.
+    """
+    if _is_range(node) and isinstance(node, ast.Call) and len(node.args) == 1:
+        yield k.place(node.args[0], f"1, {k.text(node.args[0])}")
+    if called(node) in ("serial", "unroll") and isinstance(node, ast.Call) and len(node.args) == 1:
+        yield k.place(node.args[0], f"1, {k.text(node.args[0])}")
+    if called(node) != "ceildiv" or not isinstance(node, ast.Call) or _in_launch(k, node):
+        return
+    what, step = (k.text(a) for a in node.args)
+    yield k.place(node, f"{_group(what)} // {_group(step)}")
+    yield k.place(node, f"({_group(what)} // {_group(step)} + 1)")
+    yield k.place(node.args[0], f"{_group(what)} - {_group(step)}")
+    yield _between(k, node.args[0], node.args[1], f"{step}, {what}")
+
+
+def condition(k: Kernel, node: ast.AST) -> Iterator[Place]:
+    """A comparison one off, or the other way round."""
+    turned = {ast.Lt: ("<=", ">"), ast.LtE: ("<", ">"), ast.Gt: (">=", "<"), ast.GtE: (">", "<")}
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in turned:
+        return
+    left, right = node.left, node.comparators[0]
+    for sign in turned[type(node.ops[0])]:
+        yield _between(k, left, right, f"{k.text(left)} {sign} {k.text(right)}")
+
+
 def _in_launch(k: Kernel, node: ast.AST) -> bool:
     return any(called(n) == "Kernel" for n in k.around(node))
 
@@ -386,6 +452,15 @@ def transpose(k: Kernel, node: ast.AST) -> Iterator[Place]:
 def _more(k: Kernel, node: ast.Call, argument: str) -> Place:
     end = k.place(node, "").end - 1
     return Place(end, end, f", {argument}")
+
+
+def policy(k: Kernel, node: ast.AST) -> Iterator[Place]:
+    """How a product is divided among the warps."""
+    if called(node) == "gemm" and isinstance(node, ast.Call):
+        given = _keyword(node, "policy")
+        for name in ("Square", "FullRow", "FullCol"):
+            new = f"T.GemmWarpPolicy.{name}"
+            yield _more(k, node, f"policy={new}") if given is None else k.place(given.value, new)
 
 
 def clear_accum(k: Kernel, node: ast.AST) -> Iterator[Place]:
@@ -537,6 +612,11 @@ MUTATORS: Mapping[str, Mutator] = {
     "loop-kind": loop_kind,
     "grid": grid,
     "clear-accum": clear_accum,
+    "swapped-variables": swapped_variables,
+    "other-buffer": other_buffer,
+    "ceildiv": ceildiv,
+    "condition": condition,
+    "policy": policy,
     "name": name,
     "argument-count": argument_count,
 }

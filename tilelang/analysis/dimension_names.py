@@ -62,6 +62,14 @@ class DimensionNames:
             return True
         return False if one.word and other.word else None
 
+    def differ(self, a: Buffer, i: int, b: Buffer, j: int) -> bool:
+        """Whether two dimensions may be of different sizes, or are called by different names."""
+        x, y = a.shape[i], b.shape[j]
+        if isinstance(x, Unknown) or isinstance(y, Unknown):
+            return True
+        equal = as_int(x) is not None and as_int(x) == as_int(y)
+        return self.same(a, i, b, j) is not True and (not equal or self.same(a, i, b, j) is False)
+
     def _of(self, buffer: Buffer) -> tuple[_Written | None, ...]:
         known = self._known.get(buffer)
         if known is None:

@@ -16,7 +16,7 @@ from tilelang.analysis.dimension_names import DimensionNames
 from tilelang.analysis.subject import Subject, soften
 from tilelang.analysis.tile_axes import Axis, Origin, Product, pairs, tile_axes
 from tilelang.diagnostics.problem import Problem, Related
-from tilelang.diagnostics.rules.shape import GEMM_AXES, GEMM_AXES_STILL
+from tilelang.diagnostics.rules.shape import GEMM_AXES, GEMM_AXES_SHIFTED, GEMM_AXES_STILL
 from tilelang.ir.tile_program import Loop
 from tilelang.ir.values import Buffer, as_int, show
 from tilelang.ops.gemm import fits, fitting_transposes, may_fit, transpose_fixes, transpose_options
@@ -54,6 +54,10 @@ def check(subject: Subject) -> Iterator[Problem]:
         var = _moves_alone(subject, product, options)
         if var is not None and next(partly_used.check(subject), None) is None:
             yield soften(_one_moves(subject, product, options, var), product.record.context)
+            return
+        beside = _beside(subject, product, options)
+        if beside is not None and next(partly_used.check(subject), None) is None:
+            yield soften(_shifted(subject, product, *beside), product.record.context)
             return
 
 
@@ -105,20 +109,64 @@ def _moves_alone(subject: Subject, product: Product, options: _Options) -> ir.Va
     for loop in product.record.context.loops:
         if loop.kind not in ("serial", "Pipelined", "unroll") or _made_anew(subject, product, loop):
             continue
+        # Whoever wants a tile that stays the same loads it once.
+        loaded = all(_loaded_in(subject, product, name, loop) for name in ("A", "B"))
         for var in loop.vars:
-            if all(_alone(names, one, other, var) for one, other in _summed(product, options)):
+            if all(_alone(names, one, other, var, loaded) for one, other in _summed(product, options)):
                 return var
     return None
 
 
-def _alone(names: DimensionNames, one: Axis, other: Axis, var: ir.Var) -> bool:
-    """Whether `var` moves all origins of one axis and none of the other, in dimensions of one name."""
-    if not one or not other or not any(names.same(*_dims(x, y)) for x, y in pairs(one, other)):
+def _loaded_in(subject: Subject, product: Product, name: str, loop: Loop) -> bool:
+    """Whether a factor is copied from a tensor inside a loop."""
+    factor = product.record.region(name)
+    for record in subject.records:
+        if record.op == "copy" and loop in record.context.loops and factor is not None:
+            src, dst = record.region("src"), record.region("dst")
+            if dst is not None and src is not None and dst.buffer is factor.buffer:
+                return src.buffer.scope == "global"
+    return False
+
+
+def _alone(names: DimensionNames, one: Axis, other: Axis, var: ir.Var, loaded: bool) -> bool:
+    """Whether `var` moves all origins of one axis and none of the other, in dimensions of one name, or of one
+    size where both are loaded in its loop.
+    """
+    if not one or not other:
+        return False
+    if not any(
+        names.same(*_dims(x, y)) or (loaded and not names.differ(*_dims(x, y))) for x, y in pairs(one, other)
+    ):
         return False
     moved = [[var in o.start.terms for o in axis if o.start is not None] for axis in (one, other)]
     if len(moved[0]) != len(one) or len(moved[1]) != len(other):
         return False
     return (all(moved[0]) and not any(moved[1])) or (all(moved[1]) and not any(moved[0]))
+
+
+def _beside(subject: Subject, product: Product, options: _Options) -> tuple[Origin, Origin] | None:
+    """The two summed axes where they go along together, a constant apart, through dimensions of one size."""
+    names = subject.shared(DimensionNames)
+    found = None
+    for one, other in _summed(product, options):
+        if one is None or other is None or len(one) != 1 or len(other) != 1:
+            return None
+        (x,), (y,) = one, other
+        if x.start is None or y.start is None or not x.start.terms or names.differ(*_dims(x, y)):
+            return None
+        if x.start.terms != y.start.terms or x.start.constant == y.start.constant:
+            return None
+        found = x, y
+    return found
+
+
+def _shifted(subject: Subject, product: Product, x: Origin, y: Origin) -> Problem:
+    return GEMM_AXES_SHIFTED.at(
+        product.record.span,
+        related=tuple(Related(o.buffer.name_span, f"{o.buffer.name} is declared here") for o in (x, y)),
+        left=origin_text(subject, x),
+        right=origin_text(subject, y),
+    )
 
 
 def _made_anew(subject: Subject, product: Product, loop: Loop) -> bool:

@@ -2,13 +2,18 @@
 
 Rows of A from `bx * 64` on that become rows of C from `by * 64` on, M being the name of both, were read with
 the wrong variable. Only block variables count: a loop may well mix all blocks of a dimension into each.
+
+Three things say the same where sizes are numbers and have no names: two axes of one result that come from
+each other's blocks; an axis of which one operand comes from the block that is written, and another from a
+different one; a product whose rows or columns begin a few elements beside those that they are written to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import combinations
 
-from tilelang.analysis import block_write_race, grid_order, partly_used
+from tilelang.analysis import block_write_race, bounds, grid_order, partly_used
 from tilelang.analysis.dimension_names import DimensionNames
 from tilelang.analysis.gemm_axes import origin_text
 from tilelang.analysis.subject import Subject, soften
@@ -23,26 +28,48 @@ from tvm import ir  # isort: skip
 
 def check(subject: Subject) -> Iterator[Problem]:
     """The first of a kernel: a wrong variable misplaces all that comes from one tile."""
-    if subject.launch is None or len(subject.launch.block_vars) < 2:
+    if subject.launch is None:
         return
     blocks = frozenset(subject.launch.block_vars)
-    for written in subject.shared(tile_axes).written:
-        source = next((o for o in written.axis or () if _elsewhere(subject, written, o, blocks)), None)
-        if source is not None:
-            if next(_told(subject), None) is not None:
-                return
-            problem = MISPLACED_RESULT.at(
-                written.span,
-                related=declared(source.buffer, written.to.buffer),
-                to=origin_text(subject, written.to),
-                source=origin_text(subject, source),
-            )
-            yield soften(problem, written.context)
-            return
+    found = next(_misplaced(subject, blocks), None)
+    if found is None or next(_told(subject), None) is not None:
+        return
+    written, source = found
+    problem = MISPLACED_RESULT.at(
+        written.span,
+        related=declared(source.buffer, written.to.buffer),
+        to=origin_text(subject, written.to),
+        source=origin_text(subject, source),
+    )
+    yield soften(problem, written.context)
+
+
+def _misplaced(subject: Subject, blocks: frozenset[ir.Var]) -> Iterator[tuple[Written, Origin]]:
+    """Axes of results with an origin that lies in another block: those that names show come first."""
+    everything = subject.shared(tile_axes).written
+    for written in everything:
+        for source in written.axis or ():
+            if _elsewhere(subject, written, source, blocks):
+                yield written, source
+    for one, other in combinations(everything, 2):
+        one_write = one.span == other.span and one.to.buffer is other.to.buffer
+        sources = {o.buffer for axis in (one.axis, other.axis) for o in axis or ()}
+        # One tensor alone may be turned over block by block on purpose.
+        if (
+            one_write
+            and len(sources) > 1
+            and _crossed(subject, one, other, blocks)
+            and _crossed(subject, other, one, blocks)
+        ):
+            yield from ((one, source) for source in one.axis or ())
+    for written in everything:
+        yield from _mixed(subject, written, blocks)
+        yield from _beside(subject, written)
 
 
 def _told(subject: Subject) -> Iterator[Problem]:
     """What is said of the grid, or of one place alone."""
+    yield from bounds.check_indices(subject)
     yield from partly_used.check(subject)
     yield from grid_order.check(subject)
     yield from block_write_race.check(subject)
@@ -59,3 +86,54 @@ def _elsewhere(subject: Subject, written: Written, source: Origin, blocks: froze
         return False  # one block along each: both begin at 0
     names = subject.shared(DimensionNames)
     return names.same(source.buffer, source.dim, written.to.buffer, written.to.dim) is True
+
+
+def _crossed(subject: Subject, one: Written, other: Written, blocks: frozenset[ir.Var]) -> bool:
+    """Whether all that one axis is made of comes from the blocks that the other one is written to."""
+    here, there = one.to.start, other.to.start
+    if here is None or there is None or not one.axis or not _counts(subject, here.terms, blocks):
+        return False
+    if set(here.terms) & set(there.terms) or not _counts(subject, there.terms, blocks):
+        return False
+    return all(o.start is not None and set(o.start.terms) == set(there.terms) for o in one.axis)
+
+
+def _counts(subject: Subject, variables: Iterable[ir.Var], blocks: frozenset[ir.Var]) -> bool:
+    """Whether these are block variables, each of several blocks or of an open number."""
+    found = list(variables)
+    return bool(found) and all(
+        v in blocks and as_int(subject.ranges.get(v, (0, None))[1]) != 1 for v in found
+    )
+
+
+def _mixed(subject: Subject, written: Written, blocks: frozenset[ir.Var]) -> Iterator[tuple[Written, Origin]]:
+    """Elements of the block that is written, combined one by one with those of another block."""
+    axis, to = written.axis or (), written.to.start
+    if to is None or not _counts(subject, to.terms, blocks):
+        return
+    if not any(o.start is not None and set(o.start.terms) == set(to.terms) for o in axis):
+        return
+    for source in axis:
+        start = source.start
+        apart = start is not None and not set(start.terms) & set(to.terms)
+        if apart and start is not None and _counts(subject, start.terms, blocks):
+            yield written, source
+
+
+def _beside(subject: Subject, written: Written) -> Iterator[tuple[Written, Origin]]:
+    """An axis of a product that is shifted by a constant against where it is written, in a dimension of the
+    same size. Sums of several shifts are convolutions; one alone leaves an end out and reads past the other.
+    """
+    to = written.to.start
+    if to is None or not to.terms or written.axis is None or len(written.axis) != 1:
+        return
+    (source,) = written.axis
+    start = source.start
+    if start is None or start.terms != to.terms or start.constant == to.constant:
+        return
+    names = subject.shared(DimensionNames)
+    if names.differ(source.buffer, source.dim, written.to.buffer, written.to.dim):
+        return
+    factors = (f for p in subject.shared(tile_axes).products for pair in p.factors for f in pair)
+    if any(o.buffer is source.buffer and o.dim == source.dim for f in factors for a in f for o in a or ()):
+        yield written, source

@@ -73,7 +73,7 @@ def _unconditional(use: TensorUse) -> bool:
 
 def _left_out(uses: TensorUses, use: TensorUse) -> Problem | None:
     for dim in range(len(use.buffer.shape)):
-        if uses.whole(use, dim) or any(_deliberate(p, dim) for p in use.places):
+        if uses.whole(use, dim) or _picked(uses, use, dim):
             continue
         missing = uses.left_out(use, dim)
         if missing is None or missing.all():
@@ -90,8 +90,37 @@ def _left_out(uses: TensorUses, use: TensorUse) -> Problem | None:
     return None
 
 
+def _picked(uses: TensorUses, use: TensorUse, dim: int) -> bool:
+    """One element at a constant index was picked by its author, unless what is written has this dimension
+    whole, or a tensor that is read and has all the same dimensions is used whole along it.
+    """
+    if not any(_deliberate(place, dim) for place in use.places):
+        return False
+    if use.writes or not all(_deliberate(place, dim) for place in use.places):
+        return True
+    return not any(
+        other.buffer not in uses.unknown
+        and (other.writes or _twins(uses, use, other))
+        and any(
+            uses.subject.shared(DimensionNames).same(use.buffer, dim, other.buffer, k)
+            and uses.through(other, k)
+            for k in range(len(other.buffer.shape))
+        )
+        for other in uses.uses
+        if other is not use
+    )
+
+
+def _twins(uses: TensorUses, use: TensorUse, other: TensorUse) -> bool:
+    """Whether two tensors have several dimensions, the same by name, as K and V have."""
+    names = uses.subject.shared(DimensionNames)
+    rank = len(use.buffer.shape)
+    return 1 < rank == len(other.buffer.shape) and all(
+        names.same(use.buffer, d, other.buffer, d) for d in range(rank)
+    )
+
+
 def _deliberate(place: GlobalPlace, dim: int) -> bool:
-    """One element at a constant index was picked by its author."""
     return as_int(place.starts[dim]) is not None and as_int(place.extents[dim]) == 1
 
 
@@ -105,7 +134,7 @@ def _used_whole(uses: TensorUses, use: TensorUse, dim: int) -> tuple[TensorUse, 
         if other is use or other.buffer in uses.unknown or (shift and other.writes):
             continue
         for k in range(len(other.buffer.shape)):
-            if names.same(use.buffer, dim, other.buffer, k) and uses.whole(other, k, least):
+            if names.same(use.buffer, dim, other.buffer, k) and uses.through(other, k, least):
                 return other, k
     return None
 
@@ -143,9 +172,9 @@ def _stops_short(
 
 
 def _one_block(uses: TensorUses, use: TensorUse, dim: int) -> ir.Var | None:
-    """A block variable that walks a dimension of open size, in a grid that has one block along it."""
+    """A block variable that walks a dimension, in a grid that has one block along it."""
     launch = uses.subject.launch
-    if launch is None or as_int(use.buffer.shape[dim]) is not None:
+    if launch is None:
         return None
     single = [v for v, e in zip(launch.block_vars, launch.grid, strict=False) if as_int(e) == 1]
     return next((v for v in single if all(v in free_vars(p.starts[dim]) for p in use.places)), None)

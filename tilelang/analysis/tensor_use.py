@@ -15,7 +15,7 @@ import numpy as np
 
 from tilelang.analysis.affine import Affine, affine
 from tilelang.analysis.contents import unexplained
-from tilelang.analysis.coverage import reached, symbols_behind
+from tilelang.analysis.coverage import reached, span_of, symbols_behind
 from tilelang.analysis.global_places import GlobalPlace, global_places
 from tilelang.analysis.subject import Subject
 from tilelang.ir.evaluate import NotEvaluable, evaluate
@@ -72,6 +72,39 @@ class TensorUses:
             (self.number(place.extents[dim]) or 0) >= least and self._spans(place, dim, size)
             for place in use.places
         )
+
+    def through(self, use: TensorUse, dim: int, least: int = 1) -> bool:
+        """Whether one statement goes through a whole dimension; by enumeration where its index is no sum:
+        `by // groups`.
+        """
+        if self.whole(use, dim, least):
+            return True
+        size = as_int(use.buffer.shape[dim])
+        if size is None or least > 1:
+            return False
+        for place in use.places:
+            if self._form(place)[dim] is not None or place.context.guards or place.context.maybe:
+                continue
+            part = span_of(self.subject, place.context, place.starts[dim], place.extents[dim], self.sizes)
+            if part is not None and part.whole and part.sure:
+                inside = {k for first, count in part.pieces for k in range(first, first + count)}
+                if inside >= set(range(size)):
+                    return True
+        return False
+
+    def exactly(self, place: GlobalPlace, dim: int) -> bool:
+        """Whether a statement goes through a whole dimension, and no step of it begins outside."""
+        size = self.number(place.buffer.shape[dim])
+        form = self._form(place)[dim]
+        if size is None or form is None or not self._spans(place, dim, size):
+            return False
+        first = form.constant
+        for var, step in form.terms.items():
+            low, count = self._range(var)
+            if low is None or count is None:
+                return False
+            first += step * low + max(0, step * (count - 1))
+        return first < size
 
     def shifted(self, use: TensorUse, dim: int) -> bool:
         """Whether a statement would go through a whole dimension but for a constant in its index."""

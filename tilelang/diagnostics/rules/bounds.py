@@ -38,6 +38,13 @@ INDEX_NEVER_IN_BOUNDS = replace(
     message="index {index} of {buffer} is never inside dimension {dim}, which has {size} elements",
 )
 
+INDEX_GROWS = replace(
+    INDEX_OUT_OF_BOUNDS,
+    level=Severity.WARNING,
+    message="index {index} of {buffer} grows with {var}, of which there are {blocks}: with enough blocks it "
+    "leaves dimension {dim}, which has {size} elements",
+)
+
 INDEX_WIDTH = Rule(
     "index-width",
     "bounds",
@@ -101,6 +108,45 @@ MISPLACED_RESULT = Rule(
     Severity.WARNING,
     "Elements of one dimension are written to another block of that dimension.",
     "{to} takes what comes from {source}",
+)
+
+ONE_ROW_FOR_ALL = Rule(
+    "one-row-for-all",
+    "bounds",
+    Severity.WARNING,
+    "A loop over all rows uses the statistic of one row for each of them.",
+    "{access} is the value of one row, but this loop goes over all {count}: index {buffer} with {var}, as "
+    "what is written here is",
+)
+
+WRONG_VARIABLE = Rule(
+    "wrong-variable",
+    "bounds",
+    Severity.WARNING,
+    "An index does not fit its tensor, and another variable or order would fit exactly.",
+    "{var} does not go through dimension {dim} of {buffer}, which has {size} elements, and {right} would go "
+    "through exactly all of them",
+)
+SWAPPED_INDEX = replace(
+    WRONG_VARIABLE,
+    message="{region} {does} only a part of {buffer}, and more than there is elsewhere: with the indices of "
+    "dimensions {first} and {second} swapped it would be exactly all",
+)
+
+PARTLY_READ = Rule(
+    "partly-read",
+    "bounds",
+    Severity.WARNING,
+    "A tile is loaded whole, but only one element of a dimension is ever read.",
+    "only element {element} of dimension {dim} of {tile} is ever read, though line {line} loads all {size}",
+)
+UNEVEN_GRID = Rule(
+    "uneven-grid",
+    "bounds",
+    Severity.WARNING,
+    "One axis of a grid leaves the last part of a block out, another one counts it.",
+    "{var} counts only whole blocks of {step}, so that up to {most} elements of dimension {dim} ({size}) of "
+    "{buffer} are never written, while {other} is counted by T.ceildiv",
 )
 
 GRID_ORDER = Rule(

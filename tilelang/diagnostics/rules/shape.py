@@ -61,6 +61,11 @@ GEMM_AXES_STILL = replace(
     "stays where it is",
 )
 
+GEMM_AXES_SHIFTED = replace(
+    GEMM_AXES,
+    message="T.gemm sums over {left} and {right}: both go along together, but never over the same elements",
+)
+
 GEMM_RUNTIME_EXTENT = Rule(
     "gemm-runtime-extent",
     "shape",
@@ -77,6 +82,12 @@ COPY_SHAPE = Rule(
     "Both sides of T.copy must cover the same extents.",
     "{src} is {src_shape}, {dst} is {dst_shape}; T.copy of whole buffers needs equal shapes and does not "
     "broadcast: copy a slice, or write a T.Parallel loop",
+)
+COPY_EXTENT_VARIES = replace(
+    COPY_SHAPE,
+    level=Severity.WARNING,
+    message="the slice of dimension {dim} of {buffer} has {extent} elements, which changes with {var}, and "
+    "{other} takes {fixed}: its start and end do not move together",
 )
 COPY_UNMATCHED = replace(
     COPY_SHAPE,

@@ -1,0 +1,75 @@
+"""uneven-grid: one axis of a grid counts whole blocks only, another one the last part of a block too.
+
+`N // 64` leaves the last columns out wherever 64 does not divide N. By itself that says that only multiples
+are given; beside `T.ceildiv(M, 64)`, for a size as open as N, it is a tail that was forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilelang.analysis.affine import affine
+from tilelang.analysis.dimension_names import DimensionNames
+from tilelang.analysis.global_places import GlobalPlace, global_places
+from tilelang.analysis.subject import Subject
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.bounds import UNEVEN_GRID
+from tilelang.ir.values import Value, as_int
+from tilelang.ops.operands import declared
+
+from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """The first such axis. Silent where T.assume says something of the sizes."""
+    launch = subject.launch
+    if launch is None or subject.assumptions or not subject.program.complete:
+        return
+    kinds = {s.var: s.kind for s in subject.program.symbols}
+    counted = [_division(e) for e in launch.grid]
+    ceiled = [c for c in counted if c is not None and c[2] == c[1] - 1]
+    for var, found in zip(launch.block_vars, counted, strict=False):
+        if found is None or found[2] != 0 or found[1] < 2:
+            continue
+        size, step, _ = found
+        other = next((c for c in ceiled if kinds.get(c[0]) == kinds.get(size) and c[0] is not size), None)
+        place = _writes(subject, var, size, step)
+        if other is not None and place is not None and size in kinds:
+            dim = next(
+                d for d, s in enumerate(place.buffer.shape) if isinstance(s, ir.Var) and s.same_as(size)
+            )
+            yield UNEVEN_GRID.at(
+                launch.span,
+                related=declared(place.buffer),
+                var=var.name,
+                size=subject.shared(DimensionNames).text(place.buffer, dim),
+                step=step,
+                most=step - 1,
+                dim=dim,
+                buffer=place.buffer.name,
+                other=other[0].name,
+            )
+            return
+
+
+def _division(value: Value) -> tuple[ir.Var, int, int] | None:
+    """(size, divisor, what is added) of `(size + n) // divisor`."""
+    if not isinstance(value, X.FloorDiv):
+        return None
+    form, divisor = affine(value.a), as_int(value.b)
+    if form is None or divisor is None or len(form.terms) != 1:
+        return None
+    ((size, factor),) = form.terms.items()
+    return (size, divisor, form.constant) if factor == 1 else None
+
+
+def _writes(subject: Subject, var: ir.Var, size: ir.Var, step: int) -> GlobalPlace | None:
+    """A write that goes through a dimension of this size in steps of a block."""
+    for place in subject.shared(global_places):
+        for start, extent in zip(place.starts, place.buffer.shape, strict=True):
+            form = affine(start)
+            walks = form is not None and form.coefficient(var) == step
+            if place.writes and walks and isinstance(extent, ir.Var) and extent.same_as(size):
+                return place
+    return None

@@ -1,0 +1,104 @@
+"""wrong-variable: an index that leaves a part of a tensor out, or lies outside it, where another order or
+another block variable of the same kernel would go through exactly all of it.
+
+That a part is left out is no mistake by itself. That the index fits as soon as two of its entries are
+swapped, or one block variable stands in place of another that is not used there, is the evidence. Only sizes
+that are numbers: with open ones any two orders fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+
+from tilelang.analysis import misplaced_result, mostly_outside, output_not_written, partly_used
+from tilelang.analysis.global_places import GlobalPlace
+from tilelang.analysis.subject import Subject, soften
+from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.bounds import SWAPPED_INDEX, WRONG_VARIABLE
+from tilelang.ir.prove import free_vars, substitute
+from tilelang.ir.values import as_int
+from tilelang.ops.operands import declared
+
+from tvm import ir  # isort: skip
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """The first of a kernel. Silent where another rule names the index."""
+    if subject.launch is None or not subject.program.complete:
+        return
+    uses = subject.shared(tensor_uses)
+    for use in uses.uses:
+        if use.buffer in uses.unknown or len(use.places) != 1 or uses.plainly_whole(use):
+            continue
+        (place,) = use.places
+        if place.context.guards or place.context.maybe or any(as_int(n) is None for n in use.buffer.shape):
+            continue
+        problem = _swapped(uses, use, place) or _mistaken(uses, use, place)
+        if problem is not None:
+            if next(_told(subject), None) is None:
+                yield soften(problem, place.context)
+            return
+
+
+def _told(subject: Subject) -> Iterator[Problem]:
+    yield from partly_used.check(subject)
+    yield from mostly_outside.check(subject)
+    yield from misplaced_result.check(subject)
+    yield from output_not_written.check(subject)
+
+
+def _swapped(uses: TensorUses, use: TensorUse, place: GlobalPlace) -> Problem | None:
+    for a, b in combinations(range(len(place.starts)), 2):
+        starts = list(place.starts)
+        starts[a], starts[b] = starts[b], starts[a]
+        if not (free_vars(place.starts[a]) or free_vars(place.starts[b])):
+            continue
+        # Both go wrong as it is written: a square hides nothing.
+        if uses.exactly(place, a) or uses.exactly(place, b):
+            continue
+        other = replace(place, starts=tuple(starts))
+        if all(uses.exactly(other, d) for d in range(len(starts))):
+            return SWAPPED_INDEX.at(
+                place.span,
+                related=declared(use.buffer),
+                first=a,
+                second=b,
+                region=place.text,
+                buffer=use.buffer.name,
+                does="writes" if use.writes else "reads",
+            )
+    return None
+
+
+def _mistaken(uses: TensorUses, use: TensorUse, place: GlobalPlace) -> Problem | None:
+    launch = uses.subject.launch
+    assert launch is not None
+    unused = [v for v in launch.block_vars if not any(v in free_vars(s) for s in place.starts)]
+    for dim, start in enumerate(place.starts):
+        mine = [v for v in launch.block_vars if v in free_vars(start)]
+        if len(mine) != 1 or uses.exactly(place, dim):
+            continue
+        for var in unused:
+            if _count(uses, var) in (1, _count(uses, mine[0])):
+                continue
+            starts = list(place.starts)
+            starts[dim] = substitute(start, {mine[0]: var})
+            other = replace(place, starts=tuple(starts))
+            if all(uses.exactly(other, d) for d in range(len(starts))):
+                return WRONG_VARIABLE.at(
+                    place.spans[dim] if dim < len(place.spans) else place.span,
+                    related=declared(use.buffer),
+                    var=mine[0].name,
+                    right=var.name,
+                    dim=dim,
+                    buffer=use.buffer.name,
+                    size=use.buffer.shape[dim],
+                )
+    return None
+
+
+def _count(uses: TensorUses, var: ir.Var) -> int | None:
+    return as_int(uses.subject.ranges.get(var, (0, None))[1])
