@@ -12,6 +12,7 @@ open size stands still on purpose, unless others go through that dimension in ti
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -29,10 +30,10 @@ from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.bounds import DIAGONAL_USED, ONE_BLOCK_OF_MANY, PARTLY_COUNTED, PARTLY_USED
 from tilelang.diagnostics.span import Span
 from tilelang.ir.prove import free_vars
-from tilelang.ir.tile_program import For, walk
+from tilelang.ir.tile_program import For, Launch, walk
 from tilelang.ir.values import as_int
 from tilelang.ops.operands import declared
-from tilelang.ops.source_edits import span_text
+from tilelang.ops.source_edits import argument_of, span_text
 
 from tvm import ir  # isort: skip
 
@@ -177,7 +178,21 @@ def _one_block(uses: TensorUses, use: TensorUse, dim: int) -> ir.Var | None:
     if launch is None:
         return None
     single = [v for v, e in zip(launch.block_vars, launch.grid, strict=False) if as_int(e) == 1]
+    if (
+        as_int(use.buffer.shape[dim]) is not None
+    ):  # a size may be one block long, and a tensor longer on purpose
+        single = [
+            v for v in single if _is_one(argument_of(launch.span, uses.subject.text, _at(launch, v), ""))
+        ]
     return next((v for v in single if all(v in free_vars(p.starts[dim]) for p in use.places)), None)
+
+
+def _at(launch: Launch, var: ir.Var) -> int:
+    return next(k for k, v in enumerate(launch.block_vars) if v.same_as(var))
+
+
+def _is_one(argument: ast.expr | None) -> bool:
+    return isinstance(argument, ast.Constant) and argument.value == 1
 
 
 def _always_first(
