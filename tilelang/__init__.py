@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from tilelang.version import LANGUAGE_VERSION, PACKAGE_VERSION
 
 if TYPE_CHECKING:
+    from tvm import DataType
+
     from tilelang import (
         autotuner,
         cache,
@@ -58,6 +60,7 @@ __version__ = f"{LANGUAGE_VERSION}+lsp{PACKAGE_VERSION}"
 __all__ = [
     "LANGUAGE_VERSION",
     "PACKAGE_VERSION",
+    "DataType",
     "Fragment",
     "JITKernel",
     "Layout",
@@ -98,6 +101,7 @@ __all__ = [
 
 # Public name -> the module that defines it; loaded when the name is first used (PEP 562).
 _HOME = {
+    "DataType": "tvm",
     "Fragment": "tilelang.layout",
     "JITKernel": "tilelang.jit",
     "Layout": "tilelang.layout",

@@ -84,6 +84,7 @@ def test_tiles_outside_a_kernel():
     assert about.retrieve_shape(tile) == [4, 8] and about.retrieve_stride(tile) == [8, 1]
     assert about.bits_product((4, 8), "float16") == 512 and about.is_shared(tile)
     assert tilelang.utils.get_prim_func_name(double) == "double"
+    assert tilelang.DataType("float16") == "float16"
 
 
 @pytest.fixture(scope="module")
