@@ -367,3 +367,40 @@ def test_what_is_wrong_at_the_sizes_of_a_call_is_a_warning_that_names_them():
     told = [(p.rule, p.severity, p.message) for p in found if p.severity is not Severity.HINT]
     assert [(rule, severity) for rule, severity, _ in told] == [("output-not-written", Severity.WARNING)]
     assert told[0][2].startswith("with M=256, N=512: ")
+
+
+def test_what_is_slow_at_the_sizes_of_a_call_is_a_hint_that_names_them():
+    """Whether a small tile is one of many hangs on sizes that only the call gives."""
+    text = """import torch
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def k(A, B, tile: int = 32):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.float16)
+    B: T.Tensor((K, N), T.float16)
+    C = T.empty((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, tile), T.ceildiv(M, tile), threads=128) as (bx, by):
+        a = T.alloc_shared((tile, tile), T.float16)
+        b = T.alloc_shared((tile, tile), T.float16)
+        c = T.alloc_fragment((tile, tile), T.float32)
+        T.clear(c)
+        for ko in T.Pipelined(T.ceildiv(K, tile), num_stages=3):
+            T.copy(A[by * tile, ko * tile], a)
+            T.copy(B[ko * tile, bx * tile], b)
+            T.gemm(a, b, c)
+        T.copy(c, C[by * tile, bx * tile])
+    return C
+
+x = torch.zeros(SIZE, SIZE, dtype=torch.float16)
+k(x, x)
+"""
+
+    def small(size: int) -> list[Problem]:
+        report = report_of(text.replace("SIZE", str(size)))
+        return [p for p in report.problems if p.rule == "small-gemm-tile"]
+
+    (found,) = small(1024)
+    assert found.severity is Severity.HINT and "=1024: a tile of M=32, N=32 gives 16" in found.message
+    assert small(64) == []

@@ -20,6 +20,7 @@ from tilelang.analysis.check import check_kernel, check_program, compiled_for, m
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.registry import RULES
 from tilelang.diagnostics.rules.layout import FRAGMENT_RUNTIME_EXTENT
 from tilelang.diagnostics.suppress import apply_ignores
 from tilelang.facts.kernel_facts import BufferFact, KernelFacts, LaunchFact, OpFact
@@ -158,13 +159,19 @@ def _names_in_tiles(program: TileProgram) -> set[str]:
 def _at_call(
     program: TileProgram, target: Target, text: str, sizes: tuple[tuple[str, str], ...]
 ) -> tuple[Problem, ...]:
-    """What is wrong with the sizes of a call of the file: warnings that name them, since others may fit."""
+    """What is wrong with the sizes of a call of the file: warnings that name them, since others may fit; and
+    what is slow with them.
+    """
     _, problems = check_program(program, target, text)
     given = ", ".join(f"{name}={value}" for name, value in sizes)
     return tuple(
-        replace(p, severity=Severity.WARNING, message=f"with {given}: {p.message}")
+        replace(
+            p,
+            severity=Severity.WARNING if p.severity is Severity.ERROR else p.severity,
+            message=f"with {given}: {p.message}",
+        )
         for p in problems
-        if p.severity in (Severity.ERROR, Severity.WARNING)
+        if p.severity in (Severity.ERROR, Severity.WARNING) or RULES[p.rule].family == "performance"
     )
 
 
