@@ -545,3 +545,17 @@ def test_no_swap_of_a_grid_that_fits_elsewhere():
     )
     (problem,) = [p for p in _problems(source(body)) if p.rule == "grid-order"]
     assert problem.fixes == ()
+
+
+def test_an_output_that_is_forgotten_goes_behind_the_others_or_before_them():
+    """Callers see the order, so it is their choice, and nothing that is made without asking."""
+    body = (
+        RETURNED.replace("    with", "    C = T.empty((64,), T.float32)\n    with") + "    return C  # all\n"
+    )
+    text = source(body)
+    (problem,) = (p for p in _problems(text) if p.rule == "output-not-returned")
+    assert [fix.title for fix in problem.fixes] == ["Write `return C, B`", "Write `return B, C`"]
+    for fix, returned in zip(problem.fixes, ("return C, B  # all", "return B, C  # all"), strict=True):
+        mended = fixed(text, fix)
+        assert returned in mended
+        assert not [p for p in _problems(mended) if p.rule == "output-not-returned"]

@@ -268,7 +268,7 @@ def _returned(run: Run, result: Any) -> tuple[str, ...]:
     for buffer in made:
         if buffer not in returned:
             what = f"`{buffer.name}` is made by T.empty but not returned; add `return {buffer.name}`"
-            fixes = _return_fix(run, made) if result is None else ()
+            fixes = _return_fix(run, made) if result is None else _returned_too(run, buffer)
             run.report(OUTPUT_NOT_RETURNED, buffer.name_span, fixes=fixes, what=what)
     return tuple(b.name for b in returned)
 
@@ -286,6 +286,22 @@ def _return_fix(run: Run, made: list[Buffer]) -> tuple[Fix, ...]:
     indent = run.source.lines[body[-1].lineno - 1][: body[-1].col_offset]
     new = f"return {', '.join(b.name for b in made)}"
     return (Fix(f"Add `{new}`", (Edit(at, f"\n{indent}{new}"),)),) if not indent.strip() else ()
+
+
+def _returned_too(run: Run, buffer: Buffer) -> tuple[Fix, ...]:
+    """The only `return` of the body with one more output, behind the others or before them."""
+    function = run.scope.function
+    if function is None or run.source.path != buffer.name_span.path:
+        return ()
+    returns = [n for s in definition(function).body for n in ast.walk(s) if isinstance(n, ast.Return)]
+    value = returns[0].value if len(returns) == 1 else None
+    items = value.elts if isinstance(value, ast.Tuple) else [value]
+    names = [item.id for item in items if isinstance(item, ast.Name)]
+    if value is None or not names or len(names) != len(items):
+        return ()
+    span = run.span(value)
+    texts = (", ".join([*names, buffer.name]), ", ".join([buffer.name, *names]))
+    return tuple(Fix(f"Write `return {text}`", (Edit(span, text),)) for text in texts)
 
 
 def _wrong_return(run: Run, value: Any, span: Span) -> None:

@@ -111,7 +111,7 @@ def raise_errors(problems: Sequence[Problem], text: str | None = None) -> None:
         raise KernelError(ordered, f"\n{shown}")
     for problem in problems:
         if problem.severity is Severity.WARNING:
-            _log.warning("%s: %s[%s]", problem.span, problem.message, problem.rule)
+            _log.warning("%s: warning[%s]: %s", problem.span, problem.rule, problem.message)
 
 
 def _read_lines(path: str) -> list[str] | None:
