@@ -312,3 +312,21 @@ def test_names_that_only_text_annotations_use_are_found():
     a = torch.randn(16)
     torch.testing.assert_close(_eager_by_closure((16,), T.float32)(a), a * 2)
     torch.testing.assert_close(_lazy_by_local_shape(16)(a), a * 2)
+
+
+@pytest.mark.parametrize("length", [128, 200])
+def test_a_kernel_under_both_decorators_is_compiled_where_it_stands(length: int) -> None:
+    """As kernels for older releases are written."""
+    shape = (length,)
+
+    @tilelang.jit(out_idx=-1, target="cpu")
+    @T.prim_func
+    def add(A: T.Tensor(shape, T.float32), B: T.Tensor(shape, T.float32), C: T.Tensor(shape, T.float32)):
+        with T.Kernel(T.ceildiv(length, 128), threads=128) as bx:
+            for i in T.Parallel(128):
+                if bx * 128 + i < length:
+                    C[bx * 128 + i] = A[bx * 128 + i] + B[bx * 128 + i]
+
+    a, b = torch.randn(length), torch.randn(length)
+    assert add.out_idx == [2]
+    assert torch.equal(add(a, b), a + b)

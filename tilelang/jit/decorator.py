@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, Protocol, overload
 from tilelang.jit.functions import JITFunction, compile_kernel
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions
+from tilelang.language.functions import PrimFunc
 from tilelang.language.values import Tile
 
 _log = logging.getLogger(__name__)
@@ -64,7 +65,8 @@ def jit(
     target: `cuda`, `cuda:sm_80`, `hip:gfx942`, `metal`, `cpu`, a mapping or a tvm target; default: the GPU
     that torch sees, else the CPU. pass_configs: see PassConfigKey. verbose: log compilations.
     debug_root_path: a folder that receives the generated sources. target_host and execution_backend are
-    accepted and change nothing: no host code is generated.
+    accepted and change nothing: no host code is generated. A function that is under `@T.prim_func` already is
+    compiled where it stands, and what is returned is its kernel.
     """
     options = CompileOptions.read(
         target=target,
@@ -77,8 +79,12 @@ def jit(
         target_host=target_host,
     )
     if func is None:
-        return lambda function: JITFunction(function, options)
-    return JITFunction(func, options)
+        return lambda function: _jitted(function, options)
+    return _jitted(func, options)
+
+
+def _jitted(func: Any, options: CompileOptions) -> Any:
+    return compile_kernel(func, options) if isinstance(func, PrimFunc) else JITFunction(func, options)
 
 
 def compile(
