@@ -38,7 +38,8 @@ def live_module(text: str) -> dict[str, Any]:
     source = whole(text)
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     names: dict[str, Any] = {"__name__": __name__}  # a module that is there: dataclasses look it up
-    exec(compile(source, name, "exec"), names)
+    # Without the `from __future__ import annotations` of this file, which changes what closures hold.
+    exec(compile(source, name, "exec", dont_inherit=True), names)
     return names
 
 

@@ -282,6 +282,8 @@ def kernel_function(module: StaticModule, kernel: KernelSource) -> tuple[Functio
         function.defaults = evaluated_defaults(run, node.args)
         found = module.scope.find(node.name)[1]
         value = found if _is_same(found, node) else _decorated_again(run, node, function)
+        if value is found:  # as in `k = Ops.k`, where a decorator has made it a static method
+            function.attributes.update(_function_of(value).attributes)
         if isinstance(value, Function):
             value = _made_of(module, value)
     except (StopInterpreting, RecursionError):
@@ -289,8 +291,12 @@ def kernel_function(module: StaticModule, kernel: KernelSource) -> tuple[Functio
     return function, _options(value)
 
 
+def _function_of(value: Any) -> Any:
+    return value.function if isinstance(value, JitFunction | PrimFunction) else value
+
+
 def _is_same(value: Any, node: ast.FunctionDef) -> bool:
-    inner = value.function if isinstance(value, JitFunction | PrimFunction) else value
+    inner = _function_of(value)
     return isinstance(inner, Function) and inner.node is node
 
 
