@@ -288,3 +288,42 @@ def test_multiplied_as_they_are(dtype: str, other: str, ta: bool, tb: bool) -> N
     assert "mma_m16n8k64_" in lowered.source.text
     assert ("ldmatrix_x4(" in lowered.source.text) is tb
     assert build(lowered).binary
+
+
+CONVERTED = """
+@tilelang.jit
+def k(A, B, C, dtype=T.float4_e2m1fn):
+    M, N, K = T.const("M, N, K")
+    A: T.Tensor((M, K), T.bfloat16)
+    B: T.Tensor((N, K), dtype)
+    C: T.Tensor((M, N), T.float32)
+    with T.Kernel(T.ceildiv(N, 64), threads=128) as bx:
+        a = T.alloc_shared((M, 64), T.bfloat16)
+        stored = T.alloc_shared((64, 64), dtype)
+        held = T.alloc_fragment((64, 64), dtype)
+        b = T.alloc_fragment((64, 64), T.bfloat16)
+        ready = T.alloc_shared((64, 64), T.bfloat16)
+        acc = T.alloc_fragment((M, 64), T.float32)
+        T.clear(acc)
+        for k in T.Pipelined(K // 64, num_stages=3):
+            T.copy(A[0, k * 64], a)
+            T.copy(B[bx * 64, k * 64], stored)
+            T.copy(stored, held)
+            T.copy(held, b)
+            T.copy(b, ready)
+            T.gemm(a, ready, acc, transpose_B=True)
+        T.copy(acc, C[0, bx * 64])
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float4_e2m1fn", "int4"])
+def test_copies_convert(dtype: str) -> None:
+    """Tile to fragment to another dtype, on wgmma: both numbers of a byte are converted at once."""
+    codes = codes_of((128, 192))
+    a = RNG.normal(size=(64, 192)).astype(numpy_dtype("bfloat16"))
+    lowered = lower_text(CONVERTED, "cuda:sm_90", M=64, N=128, K=192, dtype=f"T.{dtype}")
+    found = poison((64, 128), "float32")
+    run(lowered, {"A": a, "B": packed(codes), "C": found})
+    np.testing.assert_allclose(found, a.astype(np.float32) @ numbers(dtype, codes).T, rtol=1e-4, atol=1e-3)
+    assert f"decode_{'float4' if dtype != 'int4' else dtype}x2_bfloat16(" in lowered.source.text
+    assert build(lowered).binary

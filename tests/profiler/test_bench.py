@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.runtime.plans import plan, tensor
+from tilelang import language as T
 from tilelang.profiler import TensorSupplyType, do_bench
 from tilelang.profiler.supply import inputs_for
 from tilelang.runtime.plan import ScalarParam
@@ -57,6 +58,17 @@ def test_inputs_follow_the_plan_and_are_seeded():
     assert a.std() > 0.5
     zeros = inputs_for(kernel, TensorSupplyType.Zero, {"M": 6})
     assert not zeros[0].any()
+
+
+@pytest.mark.parametrize(("dtype", "one"), [("int4", 0x11), ("uint4", 0x11), ("float4_e2m1fn", 0x22)])
+def test_inputs_of_elements_that_share_a_byte(dtype, one):
+    kernel = plan(tensor("A", 3, "M", dtype=dtype), tensor("S", 3, "M", dtype=dtype, strides=("2 * M", 1)))
+    given = inputs_for(kernel, sizes={"M": 6})
+    a, s = (x.view(torch.uint8) for x in given)
+    assert given[0].dtype == T.dtype(dtype).as_torch() and a.shape == s.shape == (3, 3)
+    assert s.stride() == (6, 1) and len(set(a.flatten().tolist())) > 4
+    ones = inputs_for(kernel, TensorSupplyType.One, {"M": 6})
+    assert (ones[0].view(torch.uint8) == one).all()
 
 
 def test_a_missing_size_is_named():

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.runtime.plan import LaunchPlan, ScalarParam, TensorParam
 from tilelang.runtime.sizes import compile_size
-from tilelang.runtime.tensors import torch_dtype
+from tilelang.runtime.tensors import PACKED, torch_dtype
 
 
 class TensorSupplyType(Enum):
@@ -72,11 +72,23 @@ def input_for(
     sizes = sizes or {}
     shape = [compile_size(s).evaluate(sizes) for s in param.shape]
     dtype = torch_dtype(param.dtype)
-    values = _fill(torch, shape, dtype, supply, generator)
-    tensor = values.to(dtype)
-    if param.strides is not None:
-        tensor = _strided(torch, tensor, [compile_size(s).evaluate(sizes) for s in param.strides])
-    return tensor.to(device)
+    strides = None if param.strides is None else [compile_size(s).evaluate(sizes) for s in param.strides]
+    if param.dtype in PACKED:
+        tensor = _packed(torch, shape, param.dtype, supply, generator)
+        if strides is not None:
+            tensor = _strided(torch, tensor, [*(s // 2 for s in strides[:-1]), strides[-1]])
+        return tensor.view(dtype).to(device)
+    tensor = _fill(torch, shape, dtype, supply, generator).to(dtype)
+    return (tensor if strides is None else _strided(torch, tensor, strides)).to(device)
+
+
+def _packed(torch: Any, shape: Sequence[int], dtype: str, supply: TensorSupplyType, generator: Any) -> Any:
+    """Bytes of two elements each: zeros, ones, or any numbers of the dtype."""
+    held = (*shape[:-1], -(-shape[-1] // 2))
+    one = 0x22 if dtype.startswith("float") else 0x11
+    if supply in (TensorSupplyType.Zero, TensorSupplyType.One):
+        return torch.full(held, 0 if supply is TensorSupplyType.Zero else one, dtype=torch.uint8)
+    return torch.randint(0, 256, held, generator=generator, dtype=torch.uint8)
 
 
 def _fill(torch: Any, shape: Sequence[int], dtype: Any, supply: TensorSupplyType, generator: Any) -> Any:

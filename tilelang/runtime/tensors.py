@@ -77,13 +77,16 @@ def same_dtype(found: str, expected: str) -> bool:
 
 
 def torch_dtype(name: str) -> Any:
-    """The torch dtype called `name`. Raises ValueError if this torch has none."""
+    """The torch dtype called `name`, or what holds two of its elements in a byte. Raises ValueError if this
+    torch has none.
+    """
     import torch
 
-    found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
-        raise ValueError(f"torch has no dtype {name}")
-    return found
+    for candidate in PACKED.get(name, (name,)):
+        found = getattr(torch, candidate, None)
+        if isinstance(found, torch.dtype):
+            return found
+    raise ValueError(f"torch has no dtype {name}")
 
 
 def maker(dtype: str, shape: tuple[int, ...], device: str, like: Any) -> Callable[[], Any]:
