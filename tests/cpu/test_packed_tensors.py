@@ -9,6 +9,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from tests.on_device import DEVICES, compiled_for
+from tilelang import reference
 from tilelang.analysis.check import check_source
 from tilelang.runtime.bind import ArgumentError
 
@@ -55,6 +56,21 @@ def test_read_and_written(name: str, device: str):
     back = compiled_for(narrowed, device)(values.to(device), dtype=T.dtype(name))
     assert back.shape == (8, 16) and back.dtype == T.dtype(name).as_torch()
     assert torch.equal(back.view(torch.uint8).cpu(), packed)
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
+def test_the_reference_agrees(name: str):
+    codes = np.random.default_rng(1).integers(0, 16, (8, 32))
+    packed = torch.from_numpy((codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8))
+    sizes = {"M": 8, "N": 32, "dtype": T.dtype(name)}
+    read = compiled_for(widened, "cpu").compile(**sizes)
+    written = compiled_for(narrowed, "cpu").compile(**sizes)
+    values = reference.run(read, packed.view(T.dtype(name).as_torch()))
+    assert torch.equal(values, read(packed))
+    given = torch.cat([values[:4], torch.linspace(-20, 20, 128).reshape(4, 32)])
+    back = reference.run(written, given)
+    assert back.dtype == T.dtype(name).as_torch()
+    assert torch.equal(back.view(torch.uint8), written(given).view(torch.uint8))
 
 
 def test_wrong_tensors_are_named():

@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.arch.features import PACKED_DTYPES
 from tilelang.ir import tile_ops
 from tilelang.ir.folds import fold_of
 from tilelang.ops.atomic import Atomic
@@ -367,6 +368,8 @@ class Machine:
     def _view(self, stmt: Any) -> None:
         buffer = stmt.buffer
         base = self._base(stmt.data)
+        if str(buffer.dtype) != base.dtype and {str(buffer.dtype), base.dtype} & PACKED_DTYPES:
+            raise NoMeaning(f"the reference cannot view {base.dtype} elements as {buffer.dtype}")
         shape = self._shape(buffer.shape, ONE)
         strides = self._shape(buffer.strides, ONE) if len(buffer.strides) else row_major(shape)
         self.tensors[buffer.__chandle__()] = Tensor(

@@ -18,11 +18,12 @@ from tilelang.arch.float_formats import FORMATS
 from tilelang.reference.errors import NoMeaning, ReferenceFailure
 
 _BYTE = 0x55  # integers that nobody wrote consist of these
+_FOUR_BITS = ("int4", "uint4")
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
     """The numpy dtype that holds one element. Raises NoMeaning for one that numpy cannot hold."""
-    if dtype == "bfloat16" or dtype in FORMATS:
+    if dtype == "bfloat16" or dtype in FORMATS or dtype in _FOUR_BITS:
         return np.dtype(getattr(ml_dtypes, dtype))
     try:
         return np.dtype(dtype)
@@ -47,7 +48,7 @@ def rounded(values: Any, dtype: str) -> np.ndarray:
             if narrow is not None:
                 array = np.clip(array.astype(np.float64), -narrow.largest, narrow.largest)
             return array.astype(np.float64).astype(kind)
-        if array.dtype.kind == "f" and kind.kind in "iu":
+        if array.dtype.kind == "f" and (kind.kind in "iu" or dtype in _FOUR_BITS):
             return np.nan_to_num(array).astype(np.int64).astype(kind)
         return array.astype(kind)
 
@@ -67,6 +68,8 @@ class Storage:
             return Storage(name, np.full((1, size), np.nan).astype(kind))
         if kind == np.bool_:
             return Storage(name, np.ones((1, size), kind))
+        if dtype in _FOUR_BITS:
+            return Storage(name, np.full((1, size), _BYTE & 15).astype(kind))
         return Storage(name, np.full((1, size * kind.itemsize), _BYTE, np.uint8).view(kind))
 
 

@@ -8,7 +8,9 @@ import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.arch.features import PACKED_DTYPES
 from tilelang.ir.build import OUTPUTS
+from tilelang.language.dtypes import DType
 from tilelang.reference.errors import ReferenceFailure
 from tilelang.reference.machine import ONE, Machine
 from tilelang.reference.memory import Storage, Tensor, numpy_dtype, row_major
@@ -59,9 +61,11 @@ def _bind_sizes(machine: Machine, func: X.PrimFunc, given: dict[int, Any]) -> No
             continue
         if len(param.shape) != len(value.shape):
             raise TypeError(f"{param.name} has {len(param.shape)} dimensions, got {len(value.shape)}")
-        sizes = [*zip(param.shape, value.shape, strict=True)]
+        sizes = [*zip(param.shape, _shape(value, str(param.dtype)), strict=True)]
         if len(param.strides):
-            sizes += zip(param.strides, value.stride(), strict=True)
+            steps = value.stride()
+            outer = [2 * s for s in steps[:-1]] if str(param.dtype) in PACKED_DTYPES else steps[:-1]
+            sizes += zip(param.strides, (*outer, steps[-1]), strict=True)
         for expr, size in sizes:
             if isinstance(expr, ir.Var):
                 machine.expressions.values.setdefault(expr.__chandle__(), np.asarray(size, np.int64))
@@ -74,14 +78,38 @@ def _tensor(machine: Machine, param: Any, value: Any) -> Tensor:
     if value is None:
         storage = Storage.fresh(name, dtype, int(np.prod(shape, dtype=np.int64)))
     else:
-        if tuple(value.shape) != shape:
-            raise ReferenceFailure(f"{name} must have shape {shape}, got {tuple(value.shape)}")
+        if _shape(value, dtype) != shape:
+            raise ReferenceFailure(f"{name} must have shape {shape}, got {_shape(value, dtype)}")
         storage = Storage(name, _bits(value, dtype).reshape(1, -1))
     return Tensor(name, "global", dtype, shape, row_major(shape), storage)
 
 
+def _shape(value: Any, dtype: str) -> tuple[int, ...]:
+    """The shape of an argument in elements; two of 4 bits share each of its bytes."""
+    if dtype not in PACKED_DTYPES or not len(value.shape):
+        return tuple(value.shape)
+    return (*value.shape[:-1], 2 * value.shape[-1])
+
+
+def _unpacked(bytes_: np.ndarray, dtype: str) -> np.ndarray:
+    """The elements in bytes of two, the first in the low half."""
+    codes = np.stack([bytes_ & 15, bytes_ >> 4], -1).reshape(-1)
+    kind = numpy_dtype(dtype)
+    return codes.view(kind) if dtype.startswith("float") else codes.astype(np.int32).astype(kind)
+
+
+def _packed(elements: np.ndarray, dtype: str) -> np.ndarray:
+    """The bytes of elements, two in each."""
+    found = np.ascontiguousarray(elements)
+    codes = (found.view(np.uint8) if dtype.startswith("float") else found.astype(np.int32)) & 15
+    return (codes[::2] | codes[1::2] << 4).astype(np.uint8)
+
+
 def _bits(value: torch.Tensor, dtype: str) -> np.ndarray:
     """A copy of a torch tensor's (or numpy array's) elements in the numpy dtype for `dtype`."""
+    if dtype in PACKED_DTYPES:
+        flat = value if isinstance(value, np.ndarray) else _bits(value, "uint8")
+        return _unpacked(np.ascontiguousarray(flat).view(np.uint8).reshape(-1), dtype)
     if isinstance(value, np.ndarray):
         return np.array(value).view(numpy_dtype(dtype))
     import torch
@@ -94,16 +122,22 @@ def _bits(value: torch.Tensor, dtype: str) -> np.ndarray:
 
 def _write_back(tensor: Tensor, value: Any) -> None:
     """What the program wrote to a tensor it was given."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and tensor.dtype in PACKED_DTYPES:
+        value[...] = _packed(tensor.elements()[0], tensor.dtype).reshape(value.shape).view(value.dtype)
+    elif isinstance(value, np.ndarray):
         value[...] = tensor.elements().reshape(value.shape).view(value.dtype)
     else:
-        value.copy_(_to_torch(tensor).view(value.shape).to(value.device))
+        value.copy_(_to_torch(tensor).view(value.dtype).view(value.shape).to(value.device))
 
 
 def _to_torch(tensor: Tensor) -> torch.Tensor:
     import torch
 
     bits = np.ascontiguousarray(tensor.elements()[0])
+    if tensor.dtype in PACKED_DTYPES:
+        held = DType(tensor.dtype).as_torch()
+        shape = (*tensor.shape[:-1], -(-tensor.shape[-1] // 2))
+        return torch.from_numpy(_packed(bits, tensor.dtype)).view(held).reshape(shape)
     found = getattr(torch, tensor.dtype, None)
     if not isinstance(found, torch.dtype):
         raise ReferenceFailure(f"torch has no dtype {tensor.dtype} for {tensor.name}")
