@@ -33,11 +33,15 @@ Point = Mapping[ir.Var, int]
 
 @dataclass(frozen=True, eq=False)
 class Touching:
-    """A statement's touch of an element. The values of `together` run at the same time."""
+    """A statement's touch of an element. The values of `together` run at the same time.
+
+    `beside`: what else the caller evaluates at the points that are found.
+    """
 
     context: Context
     indices: tuple[Value, ...]
     together: tuple[ir.Var, ...]
+    beside: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +81,7 @@ def collisions(subject: Subject, one: Touching, other: Touching) -> Iterator[Col
 
 def _points(subject: Subject, touching: Touching) -> Iterations | None:
     last_of = frozenset(_around(subject, touching))
-    asked = (*touching.indices, *touching.together)
+    asked = (*touching.indices, *touching.together, *touching.beside)
     found = iterations(subject, touching.context, asked, last_of=last_of, most=_MOST_POINTS)
     return found if found is not None and found.sure else None
 

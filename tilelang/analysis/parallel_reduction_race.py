@@ -14,10 +14,11 @@ from tilelang.analysis.collisions import (
     number_at,
     same_value,
 )
+from tilelang.analysis.data_conditions import DataConditions, both_may_come, data_conditions
 from tilelang.analysis.subject import Subject, soften
 from tilelang.arch.atomics import atomic_dtypes
 from tilelang.diagnostics.problem import Fix, Problem, Related, Severity
-from tilelang.diagnostics.rules.order import PARALLEL_REDUCTION_RACE
+from tilelang.diagnostics.rules.order import PARALLEL_REDUCTION_RACE, PARALLEL_REDUCTION_WHERE
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Store, walk
 from tilelang.ir.values import Unknown
@@ -31,6 +32,10 @@ from tvm import tirx as X  # isort: skip
 def check(subject: Subject) -> Iterator[Problem]:
     """Stores to shared and global memory; a fragment element has one owner, which iterates one by one."""
     for node in parallel_stores(subject):
+        under = data_conditions(subject, node.context)
+        if under is not None:
+            yield from _under(subject, node, under)
+            continue
         touching = Touching(node.context, node.indices, node.context.parallel_vars())
         for met in collisions(subject, touching, touching):
             if not updates_itself(node, met):
@@ -51,6 +56,33 @@ def check(subject: Subject) -> Iterator[Problem]:
             break
         else:
             yield from _over_a_size(subject, node)
+
+
+def _under(subject: Subject, node: Store, under: DataConditions) -> Iterator[Problem]:
+    """An update under a condition on data, as of a counter: `if A[i] > 0: n[0] += 1`."""
+    read = tuple(i for c in under.conditions for load in loads_of(c) for i in load.indices)
+    touching = Touching(under.context, node.indices, node.context.parallel_vars(), read)
+    for met in collisions(subject, touching, touching):
+        if not updates_itself(node, met):
+            return
+        points = (met.first, met.second)
+        if _idempotent(node.value, met) or not both_may_come(subject, points, under.conditions):
+            continue
+        a, b = sorted(points, key=lambda p: [p[v] for v in met.together])
+        fixes = _atomic(subject, node)
+        variables = ", ".join(v.name for v in met.together if a[v] != b[v])
+        problem = PARALLEL_REDUCTION_WHERE.at(
+            node.span,
+            related=(*_loops(node), *declared(node.buffer)),
+            first=met.name(a),
+            second=met.name(b),
+            access=cell_text(subject, node.buffer, node.indices, a),
+            where=under.text,
+            instead=fixes[0].title.removeprefix("Use ") if fixes else f"a serial loop over {variables}",
+            fixes=fixes,
+        )
+        yield soften(problem, node.context)
+        return
 
 
 def _over_a_size(subject: Subject, node: Store) -> Iterator[Problem]:
@@ -81,12 +113,12 @@ def _over_a_size(subject: Subject, node: Store) -> Iterator[Problem]:
     yield soften(problem.with_severity(Severity.WARNING), node.context)
 
 
-def parallel_stores(subject: Subject) -> Iterator[Store]:
-    """Stores inside T.Parallel to memory that several threads see, all of them known."""
+def parallel_stores(subject: Subject, scopes: tuple[str, ...] = ("shared", "global")) -> Iterator[Store]:
+    """Stores inside T.Parallel to memory of these scopes, all of them known."""
     for node in walk(subject.program.body):
         if (
             isinstance(node, Store)
-            and node.buffer.scope in ("shared", "global")
+            and node.buffer.scope in scopes
             and node.buffer.known
             and node.context.parallel_vars()
             and not any(isinstance(v, Unknown) for v in (node.value, *node.indices))

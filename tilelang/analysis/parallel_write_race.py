@@ -17,9 +17,9 @@ from tilelang.ops.operands import declared
 
 def check(subject: Subject) -> Iterator[Problem]:
     """That all write one value is permitted. Values that are read from different elements of the kernel's
-    data differ; others only may.
+    data differ; others only may. Of a fragment, where one thread writes in turn, only what differs counts.
     """
-    for node in parallel_stores(subject):
+    for node in parallel_stores(subject, ("shared", "global", "local.fragment")):
         touching = Touching(node.context, node.indices, node.context.parallel_vars())
         pairs = list(collisions(subject, touching, touching))
         if any(updates_itself(node, met) for met in pairs):
@@ -29,7 +29,7 @@ def check(subject: Subject) -> Iterator[Problem]:
         doubtful = next((m for m in pairs if not same_value(node.value, m.first, m.second)), None)
         if proven is not None:
             yield soften(_problem(subject, node, proven, PARALLEL_WRITE_RACE), node.context)
-        elif doubtful is not None:
+        elif doubtful is not None and node.buffer.scope != "local.fragment":
             yield soften(_problem(subject, node, doubtful, PARALLEL_WRITE_HINT), node.context)
 
 

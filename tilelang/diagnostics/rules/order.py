@@ -195,6 +195,12 @@ PARALLEL_REDUCTION_RACE = Rule(
     "iterations {first} and {second} both read, change and write back {access} at the same time, so one of "
     "the changes is lost: use T.reduce_sum, or a serial loop over {vars}",
 )
+PARALLEL_REDUCTION_WHERE = replace(
+    PARALLEL_REDUCTION_RACE,
+    level=Severity.WARNING,
+    message="iterations {first} and {second} both read, change and write back {access} where the condition "
+    "of {where} holds for both, so one of the changes is lost: use {instead}",
+)
 PRIVATE_REDUCTION = replace(
     PARALLEL_REDUCTION_RACE,
     level=Severity.WARNING,
