@@ -116,6 +116,36 @@ def test_a_tensor_that_no_launch_writes_may_decide():
         assert b[0] == expected
 
 
+@T.prim_func
+def named(F: T.Tensor((1,), "int32"), B: T.Tensor((SIZE,), "float32")):
+    n = F[0]
+    with T.Kernel(1, threads=32):
+        B[0] = n
+    with T.Kernel(2, threads=32) as bx:
+        B[bx + 1] = n * bx
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_is_read_before_all_launches_is_there_for_each(device):
+    b = torch.zeros(SIZE, device=device)
+    tilelang.compile(named, target=device)(torch.tensor([3], dtype=torch.int32, device=device), b)
+    assert b[:4].tolist() == [3.0, 0.0, 3.0, 0.0]
+
+
+def test_a_statement_that_no_launch_does_is_refused():
+    @T.prim_func
+    def between(k: T.int32, B: T.Tensor((SIZE,), "float32")):
+        if k > 0:
+            with T.Kernel(1, threads=32):
+                B[0] = 1.0
+        B[1] = 5.0
+        with T.Kernel(1, threads=32):
+            B[2] = 1.0
+
+    with pytest.raises(KernelError, match=r"B is written outside of T\.Kernel"):
+        tilelang.compile(between, target="cpu")
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bool", "int64"])
 def test_the_dtype_of_a_number_may_be_a_name_of_the_factory(dtype):
     kind = getattr(T, dtype)  # stands in annotations alone: Python keeps it in no closure

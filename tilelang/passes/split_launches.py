@@ -23,15 +23,14 @@ from tilelang.passes.walk import children, constant, index, remake, substitute, 
 def split_launches(func: X.PrimFunc) -> list[X.PrimFunc]:
     """Apply the pass.
 
-    Raises ValueError for a loop around launches whose iterations are not known when it is compiled, and for
-    memory that is read outside of launches and written in one.
+    Raises ValueError for a loop around launches whose iterations are not known when it is compiled, for what
+    is read outside of launches and written in one, and for what is written outside of all.
     """
     parts = _flat(func.body)
     launches = [p for p in parts if _is_launch(p)]
-    if not any(_has_launch(p) for p in parts if not _is_launch(p)):
-        if len(launches) < 2 or len(launches) < len(parts):
-            return [func]
-    else:
+    if not any(_has_launch(p) for p in parts if not _is_launch(p)) and len(launches) < 2:
+        return [func]
+    if len(launches) < len(parts):
         _refuse_changed(func.body)
         launches = _launches(func.body)
     name = str(func.attrs["global_symbol"])
@@ -103,6 +102,8 @@ def _launches(stmt: Any) -> list[Any]:
         return [n for i in values for n in _launches(substitute(stmt.body, {stmt.loop_var: i}))]
     if _has_launch(stmt):
         raise ValueError("a launch stands in a statement of the function that only a host could run")
+    if any(a.mode == "write" for a in all_accesses(stmt)):
+        raise ValueError("something is written outside of T.Kernel beside several launches: none does it")
     return []
 
 

@@ -267,3 +267,16 @@ UNSYNCHRONISED_EXCHANGE = Rule(
     "thread {reader} reads {access}, which thread {writer} writes in the same branch; only some threads come "
     "here, so the compiler cannot place a barrier between the two: end the branch before the read",
 )
+DONE_OUTSIDE_LAUNCH = Rule(
+    "outside-launch",
+    "order",
+    Severity.ERROR,
+    "Beside several launches, or one under a condition, only what is computed may stand outside of T.Kernel.",
+    "{what} outside of T.Kernel, in a function that launches several times or under a condition: no launch "
+    "would do it; move it into one",
+)
+CHANGED_BY_LAUNCH = replace(
+    DONE_OUTSIDE_LAUNCH,
+    message="{buffer} is read outside of T.Kernel and written in a launch; each thread of a launch reads it "
+    "for itself, before or after: read a tensor that no launch writes, or read {buffer} inside of T.Kernel",
+)
