@@ -280,3 +280,10 @@ CHANGED_BY_LAUNCH = replace(
     message="{buffer} is read outside of T.Kernel and written in a launch; each thread of a launch reads it "
     "for itself, before or after: read a tensor that no launch writes, or read {buffer} inside of T.Kernel",
 )
+UNMET_EXPECTATION = Rule(
+    "unmet-expectation",
+    "order",
+    Severity.WARNING,
+    "A barrier should wait only for bytes that a copy brings.",
+    "the {bytes} bytes that are expected here never come, so the wait at line {line} does not end: {why}",
+)
