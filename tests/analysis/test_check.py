@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.analysis.kernels import check, gemm, problems, source
 from tilelang.analysis import check as checks
+from tilelang.analysis.check import check_source
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.frontend.specialise import trace_static
@@ -104,6 +106,35 @@ def test_ignore_comment_silences_and_an_unused_one_is_reported():
     assert problems(silenced) == []
     (unused,) = problems(gemm().replace("T.gemm(a, b, c)", "T.gemm(a, b, c)  # tilelang: ignore[gemm-shape]"))
     assert unused.rule == "unused-ignore"
+
+
+USES_HELPER = """
+from helper import fill
+
+
+@tilelang.jit
+def k(B):
+    B: T.Tensor((4,), T.float32)
+    with T.Kernel(1, threads=32):
+        fill(B){comment}
+"""
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "silent"),
+    [(False, False, False), (False, True, True), (True, False, False)],
+)
+def test_a_comment_silences_its_own_file_only(tmp_path: Path, here: bool, there: bool, silent: bool):
+    comment = "  # tilelang: ignore[index-out-of-bounds]"
+    kernel = source(USES_HELPER.format(comment=comment if here else ""))
+    line = next(k for k, text in enumerate(kernel.split("\n"), 1) if "fill(B)" in text)
+    above = "import tilelang.language as T\n\n\n@T.macro\ndef fill(B):\n"
+    helper = above + "\n" * (line - above.count("\n") - 1) + f"    B[7] = 1{comment if there else ''}\n"
+    (tmp_path / "helper.py").write_text(helper, encoding="utf-8")
+    (tmp_path / "kernel.py").write_text(kernel, encoding="utf-8")
+    found = check_source(str(tmp_path / "kernel.py"), kernel, "cuda:sm_90").all_problems()
+    problems = [p for p in found if p.rule == "index-out-of-bounds"]
+    assert [(Path(p.span.path).name, p.span.line) for p in problems] == [("helper.py", line)] * (not silent)
 
 
 def test_unknown_target_is_a_clear_error():

@@ -35,9 +35,14 @@ class Ignore:
     span: Span
 
     def covers(self, problem: Problem) -> bool:
-        """Whether it silences `problem`: of a named rule, and beginning or ending on the line."""
+        """Whether it silences `problem`: of a named rule, and beginning or ending on the line of its file."""
         named = not self.rules or any(problem.rule == rule for rule, _ in self.rules)
-        return named and self.line in (problem.span.line, problem.span.end_line)
+        return named and self.stands_at(problem)
+
+    def stands_at(self, problem: Problem) -> bool:
+        """Whether the problem is in the same file, and begins or ends on the line."""
+        lines = (problem.span.line, problem.span.end_line)
+        return self.line in lines and self.span.path == problem.span.path
 
 
 def find_ignores(path: str, text: str, lines: tuple[int, int] | None = None) -> list[Ignore]:
@@ -132,7 +137,7 @@ def _rules(match: re.Match[str], path: str, line: int, column: int) -> Iterator[
 
 
 def _unused(ignore: Ignore, problems: list[Problem], text: str) -> Iterator[Problem]:
-    here = [p for p in problems if ignore.line in (p.span.line, p.span.end_line)]
+    here = [p for p in problems if ignore.stands_at(p)]
     if not ignore.rules:
         if not here:
             yield UNUSED_BARE_IGNORE.at(ignore.span, fixes=(_removal(ignore, text),), tags=("unnecessary",))
