@@ -116,7 +116,8 @@ from helper import fill
 def k(B):
     B: T.Tensor((4,), T.float32)
     with T.Kernel(1, threads=32):
-        fill(B){comment}
+        B[0] = 1{comment}
+        fill(B)
 """
 
 
@@ -127,7 +128,7 @@ def k(B):
 def test_a_comment_silences_its_own_file_only(tmp_path: Path, here: bool, there: bool, silent: bool):
     comment = "  # tilelang: ignore[index-out-of-bounds]"
     kernel = source(USES_HELPER.format(comment=comment if here else ""))
-    line = next(k for k, text in enumerate(kernel.split("\n"), 1) if "fill(B)" in text)
+    line = next(k for k, text in enumerate(kernel.split("\n"), 1) if "B[0]" in text)
     above = "import tilelang.language as T\n\n\n@T.macro\ndef fill(B):\n"
     helper = above + "\n" * (line - above.count("\n") - 1) + f"    B[7] = 1{comment if there else ''}\n"
     (tmp_path / "helper.py").write_text(helper, encoding="utf-8")
