@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from tilelang.analysis.affine import affine, always_inside
-from tilelang.analysis.covered_reads import Use, sizes_in, uses_of_element, uses_of_region
+from tilelang.analysis.covered_reads import Use, depends_on_sizes, sizes_in, uses_of_element, uses_of_region
 from tilelang.analysis.iterations import Iterations, iterations
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Severity
@@ -131,8 +131,14 @@ def _needed_outside(
     subject: Subject, uses: Sequence[Use], size: Value
 ) -> tuple[int | None, Mapping[ir.Var, int]]:
     """The farthest index outside at which a value is needed, None if there is none, and with which sizes of
-    tensors, where it depends on these.
+    tensors, where it depends on these. What tensors of one element need, all need.
     """
+    asked = sizes_in(uses, subject)
+    if asked and not any(depends_on_sizes(use, asked) for use in uses):
+        smallest = dict.fromkeys(asked, 1)
+        at = [found for use in uses if (found := _farthest_needed(subject, use, size, smallest)) is not None]
+        if at:
+            return max(at, key=abs), {}
     for sizes in ({}, dict.fromkeys(sizes_in(uses, subject), _LARGE_SIZE)):
         at = [found for use in uses if (found := _farthest_needed(subject, use, size, sizes)) is not None]
         if at:

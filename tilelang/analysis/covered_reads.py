@@ -118,6 +118,18 @@ def sizes_in(uses: Sequence[Use], subject: Subject) -> list[ir.Var]:
     return [s.var for s in subject.program.symbols if s.var in asked]
 
 
+def depends_on_sizes(use: Use, sizes: Sequence[ir.Var]) -> bool:
+    """Whether larger tensors may need less: not where the sizes are nothing but ends of what is needed."""
+    read = free_vars(use.start)
+    for guard in use.guards:
+        if not isinstance(guard.condition, X.LT | X.GE) or not isinstance(
+            guard.condition.b, ir.Var | X.IntImm
+        ):
+            return True
+        read |= free_vars(guard.condition.a)
+    return bool(read & set(sizes))
+
+
 def _conditions_by_load(subject: Subject) -> Mapping[int, list[Conditions]]:
     """For each read, when the statements that use its value need it."""
     found: dict[int, list[Conditions]] = {}

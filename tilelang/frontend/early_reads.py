@@ -24,7 +24,9 @@ def early_reads(node: ast.FunctionDef) -> Mapping[str, frozenset[str]]:
     """
     declared = _declarations(node)
     found: dict[str, frozenset[str]] = {}
-    for part in ast.walk(node):
+    last = max((d.lineno for d in declared.values()), default=0)
+    above = [s for s in node.body if s.lineno <= last]
+    for part in (p for s in (node.args, *node.decorator_list, *above) for p in ast.walk(s)):
         if not isinstance(part, ast.Attribute) or part.attr not in _ATTRIBUTES:
             continue
         name = part.value.id if isinstance(part.value, ast.Name) else ""

@@ -16,8 +16,10 @@ from typing import Any
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.functions import call_function, make_function
 from tilelang.frontend.interpreter import new_run
+from tilelang.frontend.kernel_key import names_used, statement_text
 from tilelang.frontend.model import ClassValue, Function, HostCall, Instance
 from tilelang.frontend.run import Limits, Run, StopInterpreting
+from tilelang.frontend.source import Source
 from tilelang.frontend.static_environment import MODULE_LIMITS, is_main_guard
 from tilelang.frontend.static_module import KernelSource, StaticModule
 from tilelang.ir.values import Unknown
@@ -45,7 +47,7 @@ class Reached:
 def reached_by_host_code(module: StaticModule, kernel: KernelSource) -> list[Reached]:
     """All calls of the kernel in the file's host code, in the order in which it makes them."""
     statements = module.host_code(kernel)
-    entries = _entries(statements)
+    entries = _entries(module.source, statements)
     found = _interpret_all(module, kernel, entries)
     if not any(r.args is not None for r in found):
         # Nothing that starts by itself calls it: perhaps a function that waits for arguments does.
@@ -137,12 +139,13 @@ def call_with_defaults(run: Run, function: Function, given: Mapping[str, Any] | 
     return call_function(run, function, args, values, function.node, at, all_passed=False)
 
 
-def _entries(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+def _entries(source: Source, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
     """Host code that nothing else in it calls."""
     called: set[str] = set()
     for statement in statements:
-        own = getattr(statement, "name", None)
-        called |= {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id != own}
+        # A statement of the top level always parses on its own.
+        used = names_used(statement_text(source, statement)) or frozenset()
+        called |= used - {getattr(statement, "name", None)}
     return [
         s
         for s in statements

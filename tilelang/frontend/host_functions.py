@@ -69,8 +69,10 @@ def _has(function: Function, *kinds: type[ast.AST]) -> bool:
     found = function.attributes.get(key)
     if found is None:
         pending: list[ast.AST] = []
-        if isinstance(function.node, ast.FunctionDef):
-            pending.extend(function.node.body)
+        node = function.node
+        lines, word = function.source.lines[node.lineno - 1 : node.end_lineno], kinds[0].__name__.lower()
+        if isinstance(node, ast.FunctionDef) and any(word in line for line in lines):
+            pending.extend(node.body)
         found = False
         while pending and not found:
             node = pending.pop()

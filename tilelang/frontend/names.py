@@ -62,15 +62,15 @@ def read_name(run: Run, node: ast.Name) -> Any:
         for region in reversed(run.regions):
             if key in region.bound:
                 break
-            if region.kind == "loop":
-                region.reads.setdefault(key, run.span(node))
+            if region.kind == "loop" and key not in region.reads:
+                region.reads[key] = run.span(node)
     if isinstance(value, DynamicSize | SizeExpression):
         return _size(run, value)
     if isinstance(value, Buffer):
         span = run.span(node)
         run.uses.setdefault((span, id(value)), value)
         return value
-    if isinstance(value, ir.Var):
+    if type(value).__name__ == "Var" and isinstance(value, ir.Var):  # the name first: it costs less
         return _used(run, value)
     if isinstance(value, Escaped):
         scope.names[name] = _escaped(run, node, value)

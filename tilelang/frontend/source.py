@@ -28,6 +28,7 @@ class Source:
         self.text = text
         self.lines = text_lines(text)
         self.has_walrus = ":=" in text
+        self._ascii = text.isascii()
         self.touched: dict[int, frozenset[str]] = {}  # of statements of the tree: see `touched_names`
         self.late_imports: tuple[tuple[str, int], ...] | None = None  # of functions, once looked for
         self._tree: ast.Module | None = None
@@ -51,6 +52,14 @@ class Source:
         """The span of a node that has a position."""
         if self._place is not None:
             return self._place
+        if self._ascii:
+            return Span(
+                self.path,
+                node.lineno,  # type: ignore[attr-defined]
+                node.col_offset + 1,  # type: ignore[attr-defined]
+                node.end_lineno,  # type: ignore[attr-defined]
+                node.end_col_offset + 1,  # type: ignore[attr-defined]
+            )
         return Span(
             self.path,
             node.lineno,  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ import functools
 import json
 import math
 import os
+import re
 import time
 import tokenize
 from collections.abc import Iterable
@@ -58,6 +59,8 @@ from tilelang.ir.values import Unknown
 
 MODULE_LIMITS = Limits(steps=60_000, depth=30, sequence=10_000)
 _OPENING = ("globals", "exec", "get_ipython")
+# A statement `global x`, or a call of one of these; "global" itself stands in the text of most kernels.
+_MAY_OPEN = re.compile(r"(?:^|[;:])\s*global\s|\bglobals\s*\(|\bexec\s*\(|get_ipython", re.MULTILINE)
 _MAX_SOURCE = 2_000_000  # bytes of a workspace module
 _CLOCK_TICK_NS = 50_000_000  # file systems note times to some milliseconds
 _GROWING = (math.factorial, math.comb, math.perm)  # whose results have more digits than one waits for
@@ -315,7 +318,7 @@ def names_made_elsewhere(source: Source) -> frozenset[str]:
     for statement in source.tree.body:
         if isinstance(statement, ast.If) and is_main_guard(statement.test):
             found.update(assigned_names(source, statement.body))  # there when the file is run as a program
-    if not any(part in source.text for part in ("global", "exec(", "get_ipython")):
+    if not _MAY_OPEN.search(source.text):
         return frozenset(found)
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Global):

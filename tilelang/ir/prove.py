@@ -236,7 +236,8 @@ def substitute(value: Value, at: Mapping[ir.Var, Value]) -> Value:
 def free_vars(value: Value) -> set[ir.Var]:
     """The variables in a scalar expression, among them the buffers it reads."""
     found: set[ir.Var] = set()
-    if isinstance(value, ir.Expr):
+    kind = type(value)
+    if kind is not int and isinstance(value, ir.Expr):
         _collect(value, found)
     return found
 

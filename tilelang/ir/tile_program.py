@@ -263,10 +263,13 @@ class TileProgram:
 
 def walk(nodes: list[Node]) -> Iterator[Node]:
     """All nodes in program order, outer before inner."""
-    for node in nodes:
+    pending = nodes[::-1]
+    while pending:
+        node = pending.pop()
         yield node
-        if isinstance(node, For | Launch):
-            yield from walk(node.body)
-        elif isinstance(node, If):
-            yield from walk(node.body)
-            yield from walk(node.orelse)
+        kind = type(node)
+        if kind is For or kind is Launch:
+            pending += node.body[::-1]  # type: ignore[union-attr]
+        elif kind is If:
+            pending += node.orelse[::-1]  # type: ignore[union-attr]
+            pending += node.body[::-1]  # type: ignore[union-attr]
