@@ -80,11 +80,13 @@ def warp_accesses(subject: Subject) -> list[WarpAccess]:
                 if places is not None:
                     found.append(WarpAccess(access, variables, places, _strides(access), size, 1, ()))
                 continue
+            # Per dimension: its constant, and the coefficients of the variables that it depends on.
+            plain = [
+                (f.constant, [(k, c) for k, v in enumerate(variables) if (c := f.coefficient(v))])
+                for f in forms
+            ]
             indices = tuple(
-                tuple(
-                    f.constant + sum(f.coefficient(v) * x for v, x in zip(variables, lane, strict=True))
-                    for f in forms
-                )
+                tuple(constant + sum([c * lane[k] for k, c in terms]) for constant, terms in plain)
                 for lane in lanes
             )
             own = min(width, _width(access, forms, variables, sizes))
