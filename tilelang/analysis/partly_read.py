@@ -1,8 +1,8 @@
 """partly-read: a tile is loaded whole, but of a dimension only one and the same element is ever read.
 
-The load of the others is work for nothing; mostly a variable of a loop was forgotten in the index. Silent
-about tiles with views, about dimensions of few elements (pairs, parts of a vector), and where a tile goes
-anywhere as a whole.
+The load of the others is work for nothing; a variable of the loop was forgotten in the index: one of
+T.Parallel that goes over as many elements, and does not index the tile. Silent about tiles with views, about
+dimensions of few elements (pairs, parts of a vector), and where a tile goes anywhere as a whole.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from tilelang.analysis.read_before_write import place_of
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.bounds import PARTLY_READ
+from tilelang.ir.prove import free_vars
 from tilelang.ir.values import as_int
 
 _FEW = 4
@@ -34,6 +35,8 @@ def check(subject: Subject) -> Iterator[Problem]:
             size = as_int(extent)
             element = _only(reads, dim)
             if size is None or size < _FEW or element is None or not _fills(loads, dim, size):
+                continue
+            if not all(_forgotten(subject, read, size) for read in reads):
                 continue
             problem = PARTLY_READ.at(
                 place_of(subject, tile, reads[0]),
@@ -60,6 +63,13 @@ def _fills(loads: list[Touch], dim: int, size: int) -> bool:
     return all(
         w.starts is not None and as_int(w.starts[dim]) == 0 and as_int(w.extents[dim]) == size for w in loads
     )
+
+
+def _forgotten(subject: Subject, read: Touch, size: int) -> bool:
+    """Whether a variable of T.Parallel around a read goes over as many elements without indexing the tile."""
+    used = {v for start in read.starts or () for v in free_vars(start)}
+    over = (v for v in read.context.parallel_vars() if as_int(subject.ranges.get(v, (0, None))[1]) == size)
+    return any(v not in used for v in over)
 
 
 def _only(reads: list[Touch], dim: int) -> int | None:
