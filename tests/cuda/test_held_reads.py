@@ -68,5 +68,5 @@ def test_every_thread_reads_before_one_stores(name: str, rng: np.random.Generato
 
 
 def test_what_was_stored_in_the_same_iteration_cannot_be_read_first() -> None:
-    with pytest.raises(KernelError, match="go through a shared tile"):
+    with pytest.raises(KernelError, match="use a shared copy"):
         run_text(text("s[i] = f[i] + 1\n            f[i] = s[i]"), {})

@@ -20,25 +20,29 @@ from tilelang.ir import tile_ops
 from tilelang.layout.annotated import LOOP_LAYOUT
 from tilelang.passes.parallel_loop import ParallelLoop, parallel_loop
 from tilelang.passes.walk import FRAGMENT, assume, constant, index, loads, loop_kind, remake, substitute, uses
+from tilelang.passes.widen_parts import widen_parts
 
 Layouts = TypeVar("Layouts")
 
 
 def laid_out(func: X.PrimFunc, infer: Callable[[X.PrimFunc], Layouts]) -> tuple[X.PrimFunc, Layouts]:
-    """The function and what `infer` says of it; with loops moved where nothing serves it as it is written.
+    """The function and what `infer` says of it; where nothing serves it as it is written, with loops moved,
+    or widened (`passes.widen_parts`).
 
     Raises the KernelError of `infer` for the function as written.
     """
     try:
         return func, infer(func)
     except KernelError as error:
-        moved = follow_fragments(func)
-        if moved.same_as(func):
-            raise
-        try:
-            return moved, infer(moved)
-        except KernelError:
-            raise error from None  # the author knows nothing of moved loops
+        for written_otherwise in (follow_fragments, widen_parts):
+            moved = written_otherwise(func)
+            if moved.same_as(func):
+                continue
+            try:
+                return moved, infer(moved)
+            except KernelError:
+                continue
+        raise error from None  # the author knows nothing of moved loops
 
 
 def follow_fragments(func: X.PrimFunc) -> X.PrimFunc:

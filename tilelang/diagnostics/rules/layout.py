@@ -13,17 +13,18 @@ FRAGMENT_CROSS_THREAD = Rule(
     Severity.ERROR,
     "An iteration may touch only the fragment elements of its own thread.",
     "{access} is not in step with {var}, so on {target} it belongs to another thread than the iteration: "
-    "go through a shared tile (T.alloc_shared, T.copy)",
+    "use a shared copy of the fragment here (T.alloc_shared, T.copy)",
 )
 FRAGMENT_DIAGONAL = replace(
     FRAGMENT_CROSS_THREAD,
     message="{access} indexes two dimensions of the fragment with {var}; a loop cannot be spread over the "
-    "threads of {target} along such a diagonal: go through a shared tile (T.alloc_shared, T.copy)",
+    "threads of {target} along such a diagonal: use a shared copy of the fragment here (T.alloc_shared, "
+    "T.copy)",
 )
 FRAGMENT_TWO_FORMS = replace(
     FRAGMENT_CROSS_THREAD,
     message="this loop touches both {access} and {other}; on {target} one thread cannot own both "
-    "elements in every iteration: go through a shared tile (T.alloc_shared, T.copy)",
+    "elements in every iteration: use a shared copy of the fragment here (T.alloc_shared, T.copy)",
 )
 
 FRAGMENT_SERIAL_ACCESS = Rule(
@@ -67,7 +68,7 @@ FRAGMENT_LAYOUT = Rule(
     Severity.ERROR,
     "all uses of a fragment must agree on which thread holds which element",
     "no distribution of {buffer} over the threads puts every element this statement touches into the thread "
-    "that needs it: go through a shared tile (T.alloc_shared, T.copy)",
+    "that needs it: use a shared copy of {buffer} here (T.alloc_shared, T.copy)",
     by_lowering=True,
 )
 FRAGMENT_LAYOUT_CONFLICT = replace(
