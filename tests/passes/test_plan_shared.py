@@ -7,7 +7,7 @@ from typing import Any
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
-from tilelang.passes.plan_shared import Arena, plan_shared
+from tilelang.passes.plan_shared import Arena, apart, plan_shared
 
 
 def buffer(name: str, count: int = 256) -> Any:
@@ -58,3 +58,31 @@ def test_untouched_buffers_take_nothing() -> None:
     a, b = buffer("a"), buffer("b", 1 << 20)
     arena = plan_shared(X.SeqStmt([X.AllocBuffer(a), X.AllocBuffer(b), touch(a)]), {})
     assert arena.bytes == 1024
+
+
+def loop_over(*stmts: Any) -> Any:
+    return X.For(X.Var("k", "int32"), 0, 4, X.ForKind.SERIAL, X.SeqStmt([*stmts]))
+
+
+def kernel(*stmts: Any, buffers: list[Any]) -> Any:
+    return X.PrimFunc([], X.SeqStmt([*(X.AllocBuffer(b) for b in buffers), *stmts]))
+
+
+def test_a_barrier_is_made_behind_a_loop_for_the_tile_that_follows_it() -> None:
+    a, b, c = buffer("a"), buffer("b"), buffer("c")
+    func = kernel(touch(c), loop_over(touch(a), BARRIER), touch(b), touch(c), buffers=[a, b, c])
+    before, after = plan_shared(func.body, {}), plan_shared(apart(func).body, {})
+    offset = [after.offsets[x.__chandle__()] for x in (a, b, c)]
+    assert (before.bytes, after.bytes) == (3 * 1024, 2 * 1024)
+    assert offset[0] == offset[1] != offset[2]
+
+
+def test_no_barrier_is_made_where_none_helps() -> None:
+    a, b = buffer("a"), buffer("b")
+    for stmts in (
+        [touch(a), touch(b), touch(a)],
+        [touch(a), BARRIER, touch(b)],
+        [loop_over(touch(a), touch(b))],
+    ):
+        func = kernel(*stmts, buffers=[a, b])
+        assert apart(func).same_as(func)

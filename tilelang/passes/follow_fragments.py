@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import tvm_ffi
 from tvm import ir, sym
 from tvm import tirx as X
 
 from tilelang.diagnostics.error import KernelError
 from tilelang.ir import tile_ops
+from tilelang.ir.simplify import simplify
 from tilelang.layout.annotated import LOOP_LAYOUT
 from tilelang.passes.parallel_loop import ParallelLoop, parallel_loop
 from tilelang.passes.walk import FRAGMENT, assume, constant, index, loads, loop_kind, remake, substitute, uses
@@ -147,7 +149,8 @@ def _over_rows(loop: ParallelLoop, k: int, offset: Any, rows: int) -> X.For:
     row = X.Var(f"{var.name}_at", "int32")
     before = row - offset
     guard = X.And(before >= 0, before < extent)
-    body: Any = X.IfThenElse(guard, substitute(loop.body, {var: before}), None, loop.stmt.span)
+    moved = _simplified(substitute(loop.body, {var: before}), row)
+    body: Any = X.IfThenElse(guard, moved, None, loop.stmt.span)
     variables = [*loop.vars[:k], row, *loop.vars[k + 1 :]]
     extents = [*loop.extents[:k], rows, *loop.extents[k + 1 :]]
     stmt: Any = loop.stmt
@@ -161,3 +164,13 @@ def _over_rows(loop: ParallelLoop, k: int, offset: Any, rows: int) -> X.For:
         notes = dict(level.annotations.items())
         body = X.For(v, index(0), index(n), level.kind, body, annotations=notes, span=level.span)
     return body
+
+
+def _simplified(body: Any, row: ir.Var) -> Any:
+    """The body with `r - 16 * k + 16 * k` written as the `r` that layouts look for."""
+    analyzer, own = sym.Analyzer(), {row.__chandle__()}
+
+    def shorter(node: Any) -> Any:
+        return simplify(analyzer, node) if uses(node, own) else node
+
+    return tvm_ffi.structural_map(body, (X.Add, shorter))

@@ -3,7 +3,8 @@
 In:  thread-level statements with barriers in place, and the layouts of shared buffers.
 Out: an offset for every shared buffer and the size of the arena. Two buffers share bytes only if a barrier
      that all threads pass stands between the last access to one and the first access to the other.
-Not: changing the function.
+     `apart` makes barriers for that, where the tiles do not fit otherwise.
+Not: changing anything else.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from tvm import tirx as X
 from tilelang.ir import tile_ops
 from tilelang.layout.shared import SharedLayout, linear
 from tilelang.passes.accesses import all_accesses, storages
-from tilelang.passes.walk import bits_of, shape_of, walk
+from tilelang.passes.walk import bits_of, calls, children, remake, shape_of, walk
+
+_ASYNCHRONOUS = ("tl.cuda.tma_", "tl.cuda.bulk_", "tl.mbarrier_", "tl.wgmma_wait")
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,52 @@ def plan_shared(body: Any, layouts: Mapping[int, SharedLayout]) -> Arena:
     size = max((offsets[h] + life.bytes for h, life in used), default=0)
     sizes = sorted(((names[h], life.bytes) for h, life in used), key=lambda item: -item[1])
     return Arena(offsets, size, tuple(sizes))
+
+
+def apart(func: X.PrimFunc) -> X.PrimFunc:
+    """The function with a barrier wherever, outside loops and conditions, tiles are touched for the first
+    time after others were for the last; itself where there is none.
+
+    What asynchronous copies touch is theirs until the author has waited, so a function with any stays as
+    it is.
+    """
+    if any(str(getattr(c.op, "name", "")).startswith(_ASYNCHRONOUS) for c in calls(func.body)):
+        return func
+    views = storages(func.body)
+    touched: dict[int, set[int]] = {}  # part at the top -> shared buffers
+    for part in _parts(func.body):
+        found = (a.buffer for a in all_accesses(part) if a.buffer.scope().startswith("shared"))
+        touched[part.__chandle__()] = {views.get(b.__chandle__(), b.__chandle__()) for b in found}
+    order = list(touched)
+    first = {h: k for k, part in reversed(list(enumerate(order))) for h in touched[part]}
+    last = {h: k for k, part in enumerate(order) for h in touched[part]}
+    over: set[int] = set()  # since the last barrier
+
+    def visit(stmt: Any) -> Any:
+        if isinstance(stmt, X.SeqStmt | X.AttrStmt):
+            return remake(stmt, visit)
+        if isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.SYNC):
+            over.clear()
+            return stmt
+        k, mine = order.index(stmt.__chandle__()), touched[stmt.__chandle__()]
+        new = stmt
+        if over and any(first[h] == k for h in mine):
+            new = tile_ops.seq(
+                [X.Evaluate(tile_ops.call(tile_ops.SYNC, [], span=stmt.span), stmt.span), stmt]
+            )
+            over.clear()
+        over.update(h for h in mine if last[h] == k)
+        return new
+
+    body = visit(func.body)
+    return func if body.same_as(func.body) else func.with_body(body)
+
+
+def _parts(stmt: Any) -> list[Any]:
+    """The statements that every thread of the block passes once, in order."""
+    if isinstance(stmt, X.SeqStmt | X.AttrStmt):
+        return [part for child in children(stmt) for part in _parts(child)]
+    return [stmt]
 
 
 def layout_of(buffer: ir.Var, layouts: Mapping[int, SharedLayout]) -> SharedLayout:

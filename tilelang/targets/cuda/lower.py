@@ -32,7 +32,7 @@ from tilelang.passes.infer_layouts import LayoutMap, gemms_of, infer_layouts
 from tilelang.passes.insert_sync import insert_sync
 from tilelang.passes.pack_halves import pack_halves
 from tilelang.passes.plan_pipelines import plan_pipelines
-from tilelang.passes.plan_shared import plan_shared
+from tilelang.passes.plan_shared import apart, plan_shared
 from tilelang.passes.specialise_warps import Refusal, Specialised, specialise_warps
 from tilelang.passes.swizzle_blocks import swizzle_blocks
 from tilelang.passes.walk import calls
@@ -126,6 +126,9 @@ def _lower(func: X.PrimFunc, target: Target, min_blocks: int = 1) -> LoweredKern
         level, teams = per_thread.block_level, per_thread.teams
         ordered = insert_sync(per_thread.func, level, pipelines.versioned, teams)
         arena = plan_shared(ordered.body, layouts.shared)
+        if not fits(arena, target):
+            ordered = apart(ordered)
+            arena = plan_shared(ordered.body, layouts.shared)
         if fits(arena, target):
             break
     check_shared(func, arena, target)

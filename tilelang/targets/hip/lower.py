@@ -22,7 +22,7 @@ from tilelang.passes.insert_sync import insert_sync
 from tilelang.passes.pack_halves import pack_halves
 from tilelang.passes.plain_math import plain_math
 from tilelang.passes.plan_pipelines import plan_pipelines
-from tilelang.passes.plan_shared import plan_shared
+from tilelang.passes.plan_shared import apart, plan_shared
 from tilelang.passes.swizzle_blocks import swizzle_blocks
 from tilelang.passes.widen_narrow import widen_narrow
 from tilelang.targets.c_printer import print_kernel
@@ -53,6 +53,9 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
         per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)
         ordered = insert_sync(per_thread.func, per_thread.block_level, pipelines.versioned)
         arena = plan_shared(ordered.body, layouts.shared)
+        if not fits(arena, target):
+            ordered = apart(ordered)
+            arena = plan_shared(ordered.body, layouts.shared)
         if fits(arena, target):
             break
     check_shared(func, arena, target)

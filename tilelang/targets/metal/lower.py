@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from tvm import tirx as X
 
-from tilelang.arch.tables import limits
 from tilelang.arch.target import Target
 from tilelang.diagnostics.span import Span
 from tilelang.facts.reports import GeneratedSource
@@ -25,7 +24,7 @@ from tilelang.passes.infer_layouts import LayoutMap, infer_layouts
 from tilelang.passes.insert_sync import insert_sync
 from tilelang.passes.plain_math import plain_math
 from tilelang.passes.plan_pipelines import plan_pipelines
-from tilelang.passes.plan_shared import Arena, plan_shared
+from tilelang.passes.plan_shared import Arena, apart, plan_shared
 from tilelang.passes.swizzle_blocks import swizzle_blocks
 from tilelang.passes.widen_narrow import widen_narrow
 from tilelang.targets.c_printer import print_kernel
@@ -35,7 +34,7 @@ from tilelang.targets.metal.accumulators import expand, keep_matrices
 from tilelang.targets.metal.emit import METAL
 from tilelang.targets.metal.ops.gemm import GemmLowering, gemm_layouts
 from tilelang.targets.simt.atomics import lower_atomics
-from tilelang.targets.simt.budget import check_shared
+from tilelang.targets.simt.budget import check_shared, fits
 from tilelang.targets.simt.expand import expand_elementwise
 from tilelang.targets.simt.lower_tile_ops import TargetOps, lower_tile_ops
 from tilelang.targets.simt.ops.reduce import lower_reduce
@@ -60,7 +59,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     tiles = guard_bounds(expand_elementwise(plan_pipelines(expand_reducers(func), asynchronous=False).func))
     threads = math.prod(launch_extents(func)[1])
     placed = _place(tiles, threads, target, padded=True)
-    if placed.arena.bytes > (limits(target).shared_bytes or 0):  # better bank conflicts than no kernel
+    if not fits(placed.arena, target):  # better bank conflicts than no kernel
         placed = _place(tiles, threads, target, padded=False)
     check_shared(func, placed.arena, target)
     flat = flatten(swizzle_blocks(placed.func), placed.layouts.shared, free_sizes(func))
@@ -93,4 +92,8 @@ def _place(tiles: X.PrimFunc, threads: int, target: Target, padded: bool) -> _Pl
     per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)
     kept = keep_matrices(per_thread.func, per_thread.block_level)
     ordered = insert_sync(kept.func, kept.block_level, ())
-    return _Placed(layouts, ordered, plan_shared(ordered.body, layouts.shared), per_thread.instructions)
+    arena = plan_shared(ordered.body, layouts.shared)
+    if not fits(arena, target):
+        ordered = apart(ordered)
+        arena = plan_shared(ordered.body, layouts.shared)
+    return _Placed(layouts, ordered, arena, per_thread.instructions)
