@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import textwrap
 import types
 from collections.abc import Mapping
@@ -254,7 +255,7 @@ def running_value(names: Mapping[str, Any], qualified_name: str) -> Any:
 
 def as_notebook(text: str) -> str:
     """The text as the cells of a notebook, one for each statement, with magics between them."""
-    cells = [f"%matplotlib inline\n{part}" for part in text.split("\n\n\n")]
+    cells = [f"%matplotlib inline\n{part}" for part in re.split(r"\n\n\n(?=\S)", text)]
     made = [{"cell_type": "code", "source": cell} for cell in cells]
     return read_notebook("k.ipynb", json.dumps({"cells": made})).text
 

@@ -28,7 +28,7 @@ def check(subject: Subject) -> Iterator[Problem]:
         return
     stores = [n for n in walk(subject.program.body) if isinstance(n, Store)]
     statistics = _statistics(subject, stores)
-    by_var = {b.var: b for b in statistics}
+    by_var = {b.var: b for b in statistics if b.known}
     for store in stores:
         for load in loads_of(store.value):
             tile = by_var.get(load.source)

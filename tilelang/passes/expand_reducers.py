@@ -117,8 +117,16 @@ def _expand(stmt: Any, reducers: set[int]) -> Any:
 
 
 def _own_elements(loop: ParallelLoop, store: X.BufferStore) -> bool:
-    """Whether each iteration writes an element of its own: nothing is shared out, as in a fragment."""
-    return all(any(isinstance(i, ir.Var) and i.same_as(v) for i in store.indices) for v in loop.vars)
+    """Whether each iteration writes an element of its own, and reads no other one of the reducer: nothing is
+    shared out, as in a fragment.
+    """
+    own = all(any(isinstance(i, ir.Var) and i.same_as(v) for i in store.indices) for v in loop.vars)
+    return own and all(
+        tvm_ffi.structural_equal(a, b)
+        for load in loads(store.value)
+        if load.source.same_as(store.buffer)
+        for a, b in zip(load.indices, store.indices, strict=True)
+    )
 
 
 def _replaced(stmt: Any, new: dict[int, Any]) -> Any:
