@@ -80,6 +80,17 @@ UNUSED_UPDATE = replace(
     "the statement that uses it is missing, or names another tile",
 )
 
+UNREAD_WRITE = replace(
+    UNUSED_RESULT,
+    message="nothing reads what is written to {buffer} here: the statement that uses it is missing, or this "
+    "one was to write to another tile",
+)
+UNREAD_BEFORE_OVERWRITTEN = replace(
+    UNUSED_RESULT,
+    message="nothing reads what is written to {buffer} here before line {line} overwrites it: the statement "
+    "that uses it is missing, or this one was to write to another tile",
+)
+
 UNUSED_VARIABLE = replace(
     UNUSED_RESULT,
     level=Severity.HINT,
