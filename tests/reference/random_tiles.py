@@ -7,6 +7,7 @@ them, so that results are compared bit by bit. Each statement brings what it wri
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,15 +17,23 @@ from hypothesis import strategies as st
 LIMIT = 8
 FLOATS = ("float32", "float16", "bfloat16")
 INTEGERS = ("int32", "int8", "uint8", "int16", "int64")
-DTYPES = (*FLOATS, *FLOATS, *INTEGERS, "float8_e4m3fn")
+DTYPES = (*FLOATS, *FLOATS, *INTEGERS, "float8_e4m3fn", "float8_e5m2")
 SHAPES = ((4, 8), (5, 7), (8, 16), (16, 16), (16, 32), (6, 4), (1, 8), (3, 40))
 HEAD = """
 @tilelang.jit
 def k(A, I, R: int, C: int):
-    M, N, L = T.const("M, N, L")
+    {sizes}
     A: T.Tensor((M, N), T.float32)
     I: T.Tensor((L,), T.int32)
 """
+# How the sizes of the tensors are known: fixed by a compilation, or bound at launch.
+SIZES = (
+    'M, N, L = T.const("M, N, L")',
+    'M, N, L = T.const("M, N, L")',
+    'M, N, L = T.dynamic("M, N, L")',
+    'M, L = T.const("M, L")\n    N = T.dynamic("N")',
+)
+ROWS = "T.ceildiv(M, R)"  # blocks
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,8 @@ class Program:
     shape: tuple[int, int]  # of a tile
     outputs: tuple[str, ...]  # names, in the order in which they are returned
     threads: int
+    fixed: str  # sizes that a compilation fixes, "M, L"
+    workspace: str = ""  # dtype of W, which lies between two launches
     made_of: list[str] = field(default_factory=list)  # kinds of statements
 
 
@@ -105,22 +116,77 @@ class Writer:
     # The program
 
     def program(self) -> Program:
-        buffers = [*self.tiles, self.rows, self.columns]
-        outputs = [f"B_{b.name}" for b in buffers]
-        lines = [HEAD.strip("\n")]
-        for b in buffers:
-            shape = ", ".join(("T.ceildiv(M, R) * R", "C") if b.whole else ("T.ceildiv(M, R)", b.shape[0]))
-            lines.append(f"    B_{b.name} = T.empty(({shape}), T.{b.dtype})")
-        lines.append(f"    with T.Kernel(T.ceildiv(M, R), threads={self.threads}) as bx:")
-        body = [self._allocation(b) for b in buffers]
-        for b in buffers:
-            body += self._first(b)
-        body += self.block(2, self.most)
-        for b in buffers:
-            body.append(f"T.copy({b.name}, B_{b.name}[bx{' * R, 0' if b.whole else ', 0'}])")
-        lines += [f"        {line}" for line in body]
+        sizes = self.pick(SIZES)
+        self.macros: list[str] = []
+        self.kept = self.pick(self.tiles) if self.chance(3) else None  # goes on to the next launch
+        launches = self.launch("B")
+        outputs = [f"B_{b.name}" for b in self.buffers]
+        empties = self._outputs("B")
+        if self.kept is not None:
+            empties.append(f"W = T.alloc_global(({ROWS} * R, C), T.{self.kept.dtype})")
+        if self.kept is not None or self.chance(4):
+            self.kinds.append("second_launch")
+            if self.chance():  # into tensors of its own; else over what the first one wrote
+                empties += self._outputs("D")
+                launches += self.launch("D", after=True)
+                outputs += [f"D_{b.name}" for b in self.buffers]
+            else:
+                launches += self.launch("B", after=True)
+        head = HEAD.strip("\n").format(sizes=sizes)
+        lines = [*self.macros, head, *(f"    {line}" for line in [*empties, *launches])]
         lines.append(f"    return {', '.join(outputs)}")
-        return Program("\n".join(lines) + "\n", self.shape, tuple(outputs), self.threads, self.kinds)
+        fixed = "".join(re.findall(r'T.const\("(.*?)"\)', sizes))
+        return Program(
+            "\n".join(lines) + "\n",
+            self.shape,
+            tuple(outputs),
+            self.threads,
+            fixed,
+            self.kept.dtype if self.kept is not None else "",
+            self.kinds,
+        )
+
+    @property
+    def buffers(self) -> list[Tile]:
+        return [*self.tiles, self.rows, self.columns]
+
+    def _outputs(self, into: str) -> list[str]:
+        shapes = [(f"{ROWS} * R", "C") if b.whole else (ROWS, b.shape[0]) for b in self.buffers]
+        return [
+            f"{into}_{b.name} = T.empty(({', '.join(shape)}), T.{b.dtype})"
+            for b, shape in zip(self.buffers, shapes, strict=True)
+        ]
+
+    def launch(self, into: str, after: bool = False) -> list[str]:
+        """One T.Kernel that stores all its buffers to outputs. after: it begins with those of the first."""
+        self.variables = ["bx"]
+        body: list[str] = []
+        for b in self.buffers:
+            body += [f"T.copy(B_{b.name}[{self._place(b)}], {b.name})"] if after else self._first(b)
+        if after and self.kept is not None:
+            body.append(f"T.copy(W[bx * R, 0], {self.kept.name})")
+        body += self.block(2, self.most)
+        if not after and self.kept is not None:
+            body.append(f"T.copy({self.kept.name}, W[bx * R, 0])")
+        body += [f"T.copy({b.name}, {into}_{b.name}[{self._place(b)}])" for b in self.buffers]
+        allocations = [self._allocation(b) for b in self.buffers]
+        if not self.chance(4):
+            lines = [*allocations, *body]
+            return [
+                f"with T.Kernel({ROWS}, threads={self.threads}) as bx:",
+                *(f"    {line}" for line in lines),
+            ]
+        self.kinds.append("persistent")
+        workers, group = self.number(1, 3), self.number(1, 2)
+        lines = [*allocations, f"for bx in T.Persistent([{ROWS}], {workers}, worker, group_size={group}):"]
+        lines += [f"    {line}" for line in body]
+        return [
+            f"with T.Kernel({workers}, threads={self.threads}) as worker:",
+            *(f"    {line}" for line in lines),
+        ]
+
+    def _place(self, b: Tile) -> str:
+        return "bx * R, 0" if b.whole else "bx, 0"
 
     def _allocation(self, b: Tile) -> str:
         return f"{b.name} = T.alloc_{b.scope}(({', '.join(b.shape)},), T.{b.dtype})"
@@ -536,6 +602,57 @@ class Writer:
             *self.each(b, self.held(f"{z}[R - 1 - i, j]", b)),
         ]
 
+    def _bits(self, _: int) -> list[str]:
+        """A tile seen as integers of its width, or as its bytes: the sign turned, low bits read."""
+        shared = [t for t in self.tiles if t.is_shared or self.chance(4)]
+        if not shared:
+            return []
+        a, v, b = self.pick(shared), self.name("w"), self.pick(self.tiles)
+        bits = int(re.findall(r"\d+", a.dtype)[0])
+        if a.is_float and self.chance():
+            lines = [f"{v} = T.view({a.name}, (R, C), T.uint{bits})"]
+            sign = f"T.cast({1 << (bits - 1)}, T.uint{bits})"
+            return [*lines, "for i, j in T.Parallel(R, C):", f"    {v}[i, j] = {v}[i, j] ^ {sign}"]
+        if a is b or not a.is_shared:
+            return []
+        wide = bits // 8
+        read = f"T.cast({v}[i, j * {wide} + {self.number(0, wide - 1)}], T.int32) % 8"
+        return [f"{v} = T.view({a.name}, (R, C * {wide}), T.uint8)", *self.each(b, self.held(read, b))]
+
+    def _macro(self, _: int) -> list[str]:
+        """A macro that works on tiles, or gives a value."""
+        a, b, name = self.pick(self.tiles), self.pick(self.tiles), self.name("macro")
+        if a is b:
+            return []
+        read = "T.cast(x[i, j], T.float32)" if a.dtype.startswith("float8") else "x[i, j]"
+        if self.chance():
+            value = self.held(f"{read} + n", b)
+            body = ["for i, j in T.Parallel(R, C):", f"    y[i, j] = {value}"]
+            if self.chance():
+                body = ["t = T.alloc_fragment((R, C), T.float32)", "T.copy(x, t)", *body]
+                body[-1] = body[-1].replace(read, "t[i, j]")
+            self.macros += ["@T.macro", f"def {name}(x, y, n, R, C):", *(f"    {line}" for line in body), ""]
+            return [f"{name}({a.name}, {b.name}, {self.pick(self.variables)} % 8, R, C)"]
+        self.macros += ["@T.macro", f"def {name}(x, y):", "    z = x * 2", "    return z - y", ""]
+        read = read.replace("x", a.name, 1) if read[0] == "x" else f"T.cast({a.name}[i, j], T.float32)"
+        return self.each(b, self.held(f"{name}({read}, {self.number(-3, 3)})", b))
+
+    def _private(self, _: int) -> list[str]:
+        """An array of each thread, in thread code."""
+        v, x = self.name("t"), self.name("p")
+        target = self.columns
+        if not target.is_shared or self.shape[1] > self.threads:
+            return []
+        n = self.number(1, 4)
+        return [
+            f"{v} = T.get_thread_binding(0)",
+            f"{x} = T.alloc_local(({n},), T.int32)",
+            f"for l in T.{self.pick(('serial', 'unroll', 'vectorized'))}({n}):",
+            f"    {x}[l] = {v} * {self.number(-2, 3)} + l",
+            f"if {v} < C:",
+            f"    {target.name}[{v}] = {self.held(f'{x}[{self.number(0, n - 1)}]', target)}",
+        ]
+
     # Control
 
     def inside(
@@ -557,6 +674,8 @@ class Writer:
                 f"for {k} in T.serial({self.number(0, 2)}, {self.number(3, 6)}, {self.number(1, 2)}):",
                 f"for {k} in T.serial(bx + 1):",
                 f"for {k} in T.serial(T.max(I[0], 0) % 3):",
+                f"for {k} in T.serial(T.min(N, 3)):",
+                f"for {k} in T.serial({self.number(3, 4)}, 0, -1):",
             )
         )
         before = []
@@ -581,9 +700,10 @@ class Writer:
         tile = Tile(p, dtype, "shared", ("R", "C"))
         value = self.combined(f"{p}[i, j]", f"{b.name}[i, j]" if not b.dtype.startswith("float8") else k)
         more = self.block(0, 2) if self.chance() else []
+        trips = self.pick((self.number(1, 5), "T.max(I[1], 0)", "bx + 1", "T.ceildiv(N, C)"))
         return [
             f"{p} = T.alloc_shared((R, C), T.{dtype})",
-            f"for {k} in T.Pipelined({self.number(1, 5)}, num_stages={self.number(0, 3)}):",
+            f"for {k} in T.Pipelined({trips}, num_stages={self.number(0, 3)}):",
             f"    T.copy(A[bx * R + {k}, {self.pick(('0', k))}], {tile.name})",
             *(f"    {line}" for line in self.each(b, self.held(value, b))),
             *(f"    {line}" for line in more),
@@ -654,6 +774,10 @@ STATEMENTS = (
     "swizzled",
     "threads",
     "threads",
+    "bits",
+    "bits",
+    "macro",
+    "private",
     *NESTED,
 )
 

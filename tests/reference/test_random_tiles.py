@@ -45,16 +45,19 @@ def check(program: Program, seed: int, targets: tuple[str, ...]) -> None:
         reject()
     want = compiled.reference(a, numbers)
     compare(compiled(a, numbers), want, program, "the CPU")
-    sizes = {"M": a.shape[0], "N": a.shape[1], "L": 4, "R": rows, "C": columns}
+    sizes = {"M": a.shape[0], "N": a.shape[1], "L": 4}
+    fixed = {name: n for name, n in sizes.items() if name in program.fixed}
     for target in targets:
         try:
-            lowered = lower_text(program.text, target, **sizes)
+            lowered = lower_text(program.text, target, **fixed, R=rows, C=columns)
         except KernelError as refused:  # what a part of a fragment asks of other threads
             assert "fragment" in str(refused), f"{program.text}\n{refused}"
             continue
         found = [poison(tuple(w.shape), str(w.dtype).removeprefix("torch.")) for w in want]
         tensors = dict(zip(program.outputs, found, strict=True))
-        run(lowered, {"A": a.numpy().copy(), "I": numbers.numpy().copy(), **tensors})
+        if program.workspace:
+            tensors["W"] = poison((-(-a.shape[0] // rows) * rows, columns), program.workspace)
+        run(lowered, {"A": a.numpy().copy(), "I": numbers.numpy().copy(), **tensors}, sizes)
         compare([_torch(f, w) for f, w in zip(found, want, strict=True)], want, program, target)
 
 

@@ -8,6 +8,7 @@ with other bounds per lane, `break` and `continue` narrow the set of active lane
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,13 +18,18 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.arch.features import PACKED_DTYPES
-from tilelang.ir import tile_ops
+from tilelang.ir import thread_ops, tile_ops
 from tilelang.ir.folds import fold_of
+from tilelang.ir.thread_ops import SYNC_GRID
 from tilelang.ops.atomic import Atomic
+from tilelang.reference import barriers
+from tilelang.reference.barriers import Barrier
+from tilelang.reference.collectives import WARP, collective
 from tilelang.reference.errors import NoMeaning, ReferenceFailure
-from tilelang.reference.expressions import Expressions
-from tilelang.reference.memory import Storage, Tensor, row_major
+from tilelang.reference.expressions import Expressions, dtype_of
+from tilelang.reference.memory import Storage, Tensor, is_float, numpy_dtype, row_major
 from tilelang.reference.operations import FOLDS, MEANINGS, UPDATES
+from tilelang.reference.turns import Stuck, Turns
 
 ONE = np.ones(1, bool)
 # Lanes run in step and copies are done at once: there is nothing to wait for. What is assumed is not checked.
@@ -35,7 +41,15 @@ _NO_EFFECT = frozenset(
         tile_ops.ASSUME,
         "tirx.tvm_storage_sync",
         "tl.sync_warp",
-        "tl.sync_grid",
+        "tl.fence_barrier_init",
+        "tl.fence_proxy_async",
+        "tl.tma_store_arrive",
+        "tl.tma_store_wait",
+        "tl.tma_store_wait_all",
+        "tl.setmaxnreg_inc",
+        "tl.setmaxnreg_dec",
+        tile_ops.PRINT,
+        tile_ops.PRINT_ONCE,
         "tl.pdl_sync",
         "tl.pdl_trigger",
     }
@@ -53,9 +67,16 @@ class _Frame:
 
 @dataclass
 class Machine:
-    """Memory and variables while a function runs. `tensors` maps buffer variables (by handle) to memory."""
+    """Memory and variables while a function runs. `tensors` maps buffer variables (by handle) to memory.
+
+    unnamed: the author did not say how many threads a block has; what no code tells apart is then done once.
+    """
 
     tensors: dict[int, Tensor] = field(default_factory=dict)
+    unnamed: bool = False
+    turns: Turns = field(default_factory=Turns)
+    barriers: dict[tuple[int, int], Barrier] = field(default_factory=dict)  # by storage and element
+    came: list[int] = field(default_factory=lambda: [0, 1])  # arrivals at the grid's barrier, blocks
 
     def __post_init__(self) -> None:
         self.expressions = Expressions(self._load, self._value_call)
@@ -63,6 +84,26 @@ class Machine:
         self._by_threads = False
         self._steps = 0
         self._span: Any = None  # of the statement that runs, where an expression has none
+
+    def _beside(self) -> Machine:
+        """A machine on the same memory, for a part of the program that runs beside others."""
+        made = Machine(dict(self.tensors), self.unnamed, self.turns, self.barriers, self.came)
+        made.expressions.values = dict(self.expressions.values)
+        made._frames, made._by_threads, made._span = [*self._frames], self._by_threads, self._span
+        return made
+
+    def _together(self, works: list[Callable[[], None]]) -> None:
+        try:
+            self.turns.together(works)
+        except Stuck as stuck:
+            raise _never_come(stuck.place) from None
+
+    def _wait(self, ready: Callable[[], bool], span: Any) -> None:
+        place = span if span is not None else self._span
+        try:
+            self.turns.wait(ready, place)
+        except Stuck as stuck:
+            raise _never_come(stuck.place) from None
 
     # Statements. Each takes the active lanes and returns those that go on behind it.
 
@@ -76,9 +117,7 @@ class Machine:
         self._span = stmt.span if stmt.span is not None else self._span
         match stmt:
             case X.SeqStmt():
-                for part in stmt.seq:
-                    active = self.run(part, active)
-                return active
+                return self._sequence(list(stmt.seq), active)
             case X.For():
                 return self._loop(stmt, active)
             case X.While():
@@ -103,6 +142,45 @@ class Machine:
                 raise NoMeaning(f"the reference does not know the statement {type(stmt).__name__}")
         return active
 
+    def _sequence(self, stmts: list[Any], active: np.ndarray) -> np.ndarray:
+        while stmts:
+            branches, count = self._side_by_side(stmts, active)
+            if count > 1 or len(branches) > 1:
+                active = self._run_beside(branches, active)
+            else:
+                count, active = 1, self.run(stmts[0], active)
+            stmts = stmts[count:]
+        return active
+
+    def _side_by_side(self, stmts: list[Any], active: np.ndarray) -> tuple[list[Any], int]:
+        """The branches, each with its lanes, of the conditions that `stmts` begin with and whose threads may
+        wait for each other; how many conditions these are. No lane is in two of them.
+        """
+        branches: list[Any] = []
+        taken, count = np.zeros_like(active), 0
+        for stmt in stmts:
+            if not (self._by_threads and isinstance(stmt, X.IfThenElse) and _waits(stmt)):
+                break
+            holds = np.asarray(self.expressions.value(stmt.condition, active), bool) & active
+            found = [(stmt.then_case, holds)]
+            if stmt.else_case is not None:
+                found.append((stmt.else_case, active & ~holds))
+            if any((taken & lanes).any() for _, lanes in found):
+                break
+            branches += [(body, lanes) for body, lanes in found if lanes.any()]
+            taken, count = taken | np.logical_or.reduce([lanes for _, lanes in found]), count + 1
+        return branches, count
+
+    def _run_beside(self, branches: list[Any], active: np.ndarray) -> np.ndarray:
+        behind = active & ~np.logical_or.reduce([np.zeros_like(active), *(lanes for _, lanes in branches)])
+        ends: list[np.ndarray] = []
+
+        def work(body: Any, lanes: np.ndarray) -> Any:
+            return lambda: ends.append(self._beside().run(body, lanes))
+
+        self._together([work(body, lanes) for body, lanes in branches])
+        return np.logical_or.reduce([behind, *ends])
+
     def _attribute(self, stmt: Any, active: np.ndarray) -> np.ndarray:
         if stmt.attr_key != "thread_extent":
             return self.run(stmt.body, active)
@@ -116,6 +194,8 @@ class Machine:
         while isinstance(body, X.AttrStmt) and str(body.node.thread_tag).startswith("blockIdx"):
             axes.append((body.node.var, self.expressions.integer(body.value, active)))
             body = body.body
+        if SYNC_GRID in _call_names(body):
+            return self._grid(axes, body, active)
         outside = dict(self.tensors), dict(self.expressions.values)
         for place in itertools.product(*(range(n) for _, n in reversed(axes))):
             for (var, _), at in zip(axes, reversed(place), strict=True):
@@ -124,12 +204,33 @@ class Machine:
             self.tensors, self.expressions.values = dict(outside[0]), dict(outside[1])
         return active
 
+    def _grid(self, axes: list[Any], body: Any, active: np.ndarray) -> np.ndarray:
+        """Blocks that wait for each other, side by side."""
+        works = []
+        for place in itertools.product(*(range(n) for _, n in reversed(axes))):
+            block = self._beside()
+            for (var, _), at in zip(axes, reversed(place), strict=True):
+                block.expressions.values[var.__chandle__()] = np.asarray(at, np.int32)
+            works.append(lambda block=block: block.run(body, active))
+        self.came[:] = [0, len(works)]
+        self._together(works)
+        return active
+
+    def _meet_grid(self, span: Any) -> None:
+        blocks = self.came[1]
+        needed = (self.came[0] // blocks + 1) * blocks
+        self.came[0] += 1
+        self._wait(lambda: self.came[0] >= needed, span)
+
     def _threads(self, stmt: Any, active: np.ndarray) -> np.ndarray:
         axes, body = [], stmt
         while isinstance(body, X.AttrStmt) and body.attr_key == "thread_extent":
             axes.append((body.node.var, self.expressions.integer(body.value, active)))
             body = body.body
-        if not _uses(body, [v for v, _ in axes]):
+        own = thread_ops.COLLECTIVES & _call_names(body)
+        if not self.unnamed and _updates_by_each(body):
+            own = {tile_ops.ATOMIC}
+        if not (own or _uses(body, [v for v, _ in axes])):
             return self.run(body, active)
         numbers = np.indices([n for _, n in reversed(axes)]).reshape(len(axes), -1)
         for (var, _), at in zip(axes, reversed(list(numbers)), strict=True):
@@ -192,7 +293,7 @@ class Machine:
         by_threads, self._by_threads = self._by_threads, False
         going_on = active  # behind the loop thread code has all its lanes again
         if by_threads:
-            active = self._together(active)
+            active = self._as_one(active)
         extent = (
             self.expressions.integer(loop.extent, active)
             if active.size == 1
@@ -245,7 +346,7 @@ class Machine:
                     kept[lane] = lanes[lane][np.flatnonzero(ran[lane])[-1]]
             storage.data = kept if old.shape[0] > 1 or count > 1 else kept[:1]
 
-    def _together(self, active: np.ndarray) -> np.ndarray:
+    def _as_one(self, active: np.ndarray) -> np.ndarray:
         """From thread lanes to the one of the block: variables that all threads agree on keep their value."""
         values = {}
         for handle, value in self.expressions.values.items():
@@ -309,6 +410,15 @@ class Machine:
         name = str(call.op.name) if isinstance(call.op, ir.Op) else str(call.op)
         if name in _NO_EFFECT:
             return
+        if name == SYNC_GRID:
+            self._meet_grid(call.span)
+            return
+        if name in barriers.OPERATIONS:
+            self._barrier(name, call, active)
+            return
+        if name in (thread_ops.NAMED_SYNC, thread_ops.NAMED_ARRIVE):
+            self._named(name, call, active)
+            return
         meaning = MEANINGS.get(name)
         if meaning is None:
             self.expressions.value(call, active)
@@ -318,13 +428,64 @@ class Machine:
         except ReferenceFailure as failure:
             raise (failure if failure.line else ReferenceFailure(str(failure), call.span)) from None
 
+    def _barrier(self, name: str, call: Any, active: np.ndarray) -> None:
+        place = call.args[0].args[0]
+        tensor = self._tensor(place.source)
+        indices = [np.broadcast_to(self.expressions.value(i, active), active.shape) for i in place.indices]
+        offset, _ = tensor.address(indices, active, call.span)
+        numbers = [np.broadcast_to(self.expressions.value(a, active), active.shape) for a in call.args[1:]]
+        at, given = offset[active], [n[active].astype(np.int64) for n in numbers]
+        waits = []
+        for lane, element in enumerate(np.broadcast_to(at, (int(active.sum()),))):
+            key = id(tensor.storage), int(element)
+            if name == "tl.mbarrier_init":
+                self.barriers[key] = Barrier(int(given[0][lane]), int(given[0][lane]))
+                continue
+            barrier = self.barriers.get(key)
+            if barrier is None:
+                raise ReferenceFailure(f"{tensor.name}[{element}] is not a barrier yet", call.span)
+            if name == "tl.mbarrier_wait":
+                waits.append((barrier, int(given[0][lane])))
+                continue
+            if name.endswith("expect_tx"):
+                barrier.bytes += int(given[0][lane])
+            if "arrive" in name:
+                barrier.arrive()
+        if waits:
+            self._wait(lambda: all(b.passed(parity) for b, parity in waits), call.span)
+
+    def _named(self, name: str, call: Any, active: np.ndarray) -> None:
+        """Threads that run in step are all there, if they are as many as the barrier is for."""
+        wanted = self.expressions.integer(call.args[1], active)
+        if name != thread_ops.NAMED_SYNC or int(active.sum()) != wanted:
+            raise NoMeaning(
+                f"{int(active.sum())} threads come together to a named barrier of {wanted}: the reference "
+                "does not let threads of several branches meet there"
+            )
+
     def _value_call(self, call: Any, active: np.ndarray) -> Any:
         name = str(call.op.name)
         if name == tile_ops.ATOMIC:
             return self._atomic(Atomic.read(call), active)
         if name == tile_ops.CHECK:
             return self._check(call, active)
+        if name == thread_ops.WARP_SIZE:
+            return np.asarray(WARP, np.int32)
+        if name in thread_ops.COLLECTIVES:
+            return self._collective(name, call, active)
         raise NoMeaning(f"the reference does not know {name}")
+
+    def _collective(self, name: str, call: Any, active: np.ndarray) -> np.ndarray:
+        if not self._by_threads:
+            raise NoMeaning(f"T.{name.removeprefix('tl.')} is for code of single threads, not T.Parallel")
+        args = [np.broadcast_to(self.expressions.value(a, active), active.shape) for a in call.args]
+        dtype = dtype_of(call)
+        try:
+            return collective(
+                name, args, active, np.dtype(np.float64) if is_float(dtype) else numpy_dtype(dtype)
+            )
+        except ReferenceFailure as failure:
+            raise ReferenceFailure(str(failure), call.span or self._span) from None
 
     def _check(self, call: Any, active: np.ndarray) -> Any:
         """T.device_assert: the kernel stops where the condition does not hold."""
@@ -447,6 +608,41 @@ class _WholeBlock:
             for d, (start, extent) in enumerate(ranges)
         ]
         return tensor, places
+
+
+def _never_come(span: Any) -> ReferenceFailure:
+    return ReferenceFailure(
+        "threads wait here for others that never come: a deadlock, or threads that the reference does not "
+        "run side by side (it does so in the branches of neighbouring conditions on the thread)",
+        span,
+    )
+
+
+def _call_names(stmt: Any) -> set[str]:
+    """The operations that are called in `stmt`."""
+    found: list[ir.Call] = []
+    tvm_ffi.structural_walk(stmt, (ir.Call, found.append))
+    return {thread_ops.call_name(c) for c in found}
+
+
+def _updates_by_each(stmt: Any) -> bool:
+    """Whether an atomic stands outside of Parallel loops, where every thread does it."""
+    match stmt:
+        case X.For():
+            return stmt.kind != X.ForKind.PARALLEL and _updates_by_each(stmt.body)
+        case X.SeqStmt():
+            return any(map(_updates_by_each, stmt.seq))
+        case X.IfThenElse():
+            return any(_updates_by_each(s) for s in (stmt.then_case, stmt.else_case) if s is not None)
+        case X.While() | X.AttrStmt():
+            return _updates_by_each(stmt.body)
+        case X.Bind() | X.Evaluate():
+            return thread_ops.call_name(stmt.value) == tile_ops.ATOMIC
+    return False
+
+
+def _waits(stmt: Any) -> bool:
+    return "tl.mbarrier_wait" in _call_names(stmt)
 
 
 def _uses(stmt: Any, variables: list[Any]) -> bool:

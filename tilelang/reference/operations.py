@@ -15,6 +15,7 @@ from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
+from tilelang.ops.tma import TmaCopy
 from tilelang.reference.errors import ReferenceFailure
 
 Update = Callable[[Any, Any], Any]
@@ -75,6 +76,12 @@ _REDUCE: Mapping[str, tuple[Callable[[Any], Any], Callable[..., Any], Update]] =
 def copy(block: Block, call: Any) -> None:
     """dst[...] = src[...]: the extents other than 1 match in order."""
     op = Copy.read(call)
+    _move(block, op.src, op.dst, op.span)
+
+
+def tma_copy(block: Block, call: Any) -> None:
+    """The same as a copy, complete when it is begun: the bytes that it announces have come."""
+    op = TmaCopy.read(call)
     _move(block, op.src, op.dst, op.span)
 
 
@@ -163,6 +170,7 @@ def atomic_tile(block: Block, call: Any) -> None:
 
 MEANINGS: Mapping[str, Callable[[Block, Any], None]] = {
     tile_ops.COPY: copy,
+    tile_ops.TMA_COPY: tma_copy,
     tile_ops.FILL: fill,
     tile_ops.GEMM: gemm,
     tile_ops.REDUCE: reduce,

@@ -9,7 +9,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.arch.features import PACKED_DTYPES
-from tilelang.ir.build import OUTPUTS
+from tilelang.ir.build import OUTPUTS, UNNAMED_THREADS, WORKSPACES
 from tilelang.language.dtypes import DType
 from tilelang.reference.errors import ReferenceFailure
 from tilelang.reference.machine import ONE, Machine
@@ -32,10 +32,11 @@ def run(kernel: Any, *args: Any) -> Any:
     if not isinstance(func, X.PrimFunc):
         raise TypeError(f"{kernel!r} has no tile function: a loaded kernel is compiled code only")
     outputs = [int(i) for i in func.attrs.get(OUTPUTS, [])]
-    inputs = [i for i in range(len(func.params)) if i not in outputs]
+    hidden = len(func.params) - int(func.attrs.get(WORKSPACES, 0))  # behind this the caller sees none
+    inputs = [i for i in range(hidden) if i not in outputs]
     if len(args) != len(inputs):
         raise TypeError(f"{func.attrs['global_symbol']} takes {len(inputs)} arguments, got {len(args)}")
-    machine = Machine()
+    machine = Machine(unnamed=UNNAMED_THREADS in func.attrs)
     given = dict(zip(inputs, args, strict=True))
     _bind_sizes(machine, func, given)
     for index, param in enumerate(func.params):

@@ -1,0 +1,139 @@
+"""The meaning of explicit thread code: shuffles, votes, barriers of warp groups and of the grid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tilelang
+import tilelang.language as T
+from tests.threads import kernels
+from tests.threads.test_threads import CASES, check
+from tilelang.arch.target import parse_target
+from tilelang.frontend.specialise import trace_static
+from tilelang.frontend.static_module import StaticModule
+from tilelang.jit.compiling import prim_func_of
+from tilelang.reference import ReferenceFailure, run
+
+_MODULE = StaticModule(kernels.__file__, Path(kernels.__file__).read_text())
+FOREIGN = ("foreign", "library_functions", "clusters")  # code of others; blocks of a cluster
+
+
+def tile_function(module: StaticModule, name: str, **sizes: int) -> Any:
+    kernel = next(k for k in module.kernels if k.qualified_name == name)
+    program = trace_static(module, kernel, {k: str(v) for k, v in sizes.items()})
+    return prim_func_of(program, parse_target("cuda:sm_90"), module.text)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.name not in FOREIGN], ids=lambda c: c.name)
+def test_the_kernels_of_threads(case: Any) -> None:
+    check(run(tile_function(_MODULE, case.name, **case.sizes), *case.inputs), case.expected(*case.inputs))
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_has_no_meaning_here_is_named(name: str) -> None:
+    case = next(c for c in CASES if c.name == name)
+    with pytest.raises(NotImplementedError, match="the reference does not know"):
+        run(tile_function(_MODULE, name, **case.sizes), *case.inputs)
+
+
+PRODUCER = """
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def k(A):
+    A: T.Tensor((8, 64), T.float32)
+    B = T.empty((64,), T.float32)
+    with T.Kernel(1, threads=256):
+        s = T.alloc_shared((2, 64), T.float32)
+        f = T.alloc_fragment((64,), T.float32)
+        full = T.alloc_barrier([{fill}, {fill}])
+        empty = T.alloc_barrier([128, 128])
+        T.clear(f)
+        with T.ws(0):
+            for k in T.serial(8):
+                T.mbarrier_wait_parity(empty[k % 2], (k // 2 + 1) % 2)
+                T.copy(A[k, 0], s[k % 2, :])
+                T.mbarrier_arrive(full[k % 2])
+        with T.ws(1):
+            for k in T.serial(8):
+                T.mbarrier_wait_parity(full[k % 2], (k // 2) % 2)
+                for i in T.Parallel(64):
+                    f[i] = f[i] * 2 + s[k % 2, i]
+                T.mbarrier_arrive(empty[k % 2])
+        T.copy(f, B)
+    return B
+"""
+
+
+def producer(fill: int) -> Any:
+    return tile_function(StaticModule("kernel.py", PRODUCER.format(fill=fill)), "k")
+
+
+def test_a_producer_and_a_consumer_run_side_by_side() -> None:
+    a = torch.arange(8 * 64).view(8, 64).float()
+    want = sum(a[k] * 2 ** (7 - k) for k in range(8))
+    torch.testing.assert_close(run(producer(128), a), want)
+
+
+def test_a_barrier_that_is_never_full_is_found() -> None:
+    with pytest.raises(ReferenceFailure, match="line 17: threads wait here for others"):
+        run(producer(129), torch.zeros(8, 64))
+
+
+def test_each_thread_updates_by_itself_where_the_author_says_how_many_there_are() -> None:
+    @T.prim_func
+    def named(B: T.Tensor((2,), "int32")):
+        with T.Kernel(2, threads=48) as bx:
+            T.atomic_add(B[bx], bx + 1)
+
+    @T.prim_func
+    def unnamed(B: T.Tensor((2,), "int32")):
+        with T.Kernel(2) as bx:
+            T.atomic_add(B[bx], bx + 1)
+
+    for kernel, want in ((named, [48, 96]), (unnamed, [1, 2])):
+        compiled = tilelang.compile(kernel, target="cpu")
+        for way in (compiled, compiled.reference):
+            b = torch.zeros(2, dtype=torch.int32)
+            way(b)
+            assert b.tolist() == want
+
+
+def test_lanes_that_are_not_there_give_nothing_defined() -> None:
+    @T.prim_func
+    def kernel(B: T.Tensor((64,), "float32"), n: T.int32):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            x = T.alloc_var("float32", init=0)
+            if tx < n:
+                x = T.shfl_down(T.cast(tx, "float32"), 8)
+            B[tx] = x
+
+    compiled = tilelang.compile(kernel, target="cpu")
+    b = torch.zeros(64)
+    compiled.reference(b, 48)
+    assert b[:24].tolist() == [*range(8, 32)]
+    assert b[24:32].tolist() == [*map(float, range(24, 32))]
+    assert b[32:40].tolist() == [*range(40, 48)]
+    assert b[40:48].isnan().all()
+
+
+def test_a_warp_reduction_that_part_of_a_warp_reaches_is_an_error() -> None:
+    @T.prim_func
+    def kernel(B: T.Tensor((64,), "float32"), n: T.int32):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            if tx < n:
+                B[tx] = T.warp_reduce_sum(B[tx])
+
+    compiled = tilelang.compile(kernel, target="cpu")
+    b = torch.ones(64)
+    compiled.reference(b, 32)
+    assert b[:32].tolist() == [32.0] * 32
+    with pytest.raises(ReferenceFailure, match="needs all 32 lanes of a warp, but 8 of warp 1 reach it"):
+        compiled.reference(b, 40)
