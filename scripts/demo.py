@@ -10,6 +10,7 @@ import asyncio
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +94,15 @@ def show_diagnostic(path: Path, diagnostic: types.Diagnostic) -> None:
 
 
 def show_mistakes(path: Path, found: list[types.Diagnostic]) -> int:
-    """Shows the errors and warnings, counts the hints beside them; how many errors and warnings there are."""
+    """Shows the errors and warnings, names the hints beside them; how many errors and warnings there are."""
     mistakes = [
         d for d in found if d.severity in (types.DiagnosticSeverity.Error, types.DiagnosticSeverity.Warning)
     ]
     for diagnostic in mistakes:
         show_diagnostic(path, diagnostic)
-    console.print(f"mistakes: {len(mistakes)}, hints: {len(found) - len(mistakes)}")
+    hints = Counter(str(d.code) for d in found if d not in mistakes)
+    named = ", ".join(f"{n} × {code}" for code, n in sorted(hints.items())) or "none"
+    console.print(f"mistakes: {len(mistakes)}, hints: {named}")
     return len(mistakes)
 
 

@@ -293,6 +293,13 @@ def test_explain_lists_all_rules(capsys):
     assert status == 0 and [line.split()[0] for line in out.splitlines()] == sorted(RULES)
 
 
+def test_explain_lists_the_rules_of_a_family(capsys):
+    status, out, _ = run(capsys, "explain", "shape")
+    names = [line.split()[0] for line in out.splitlines()]
+    assert status == 0
+    assert names == sorted(r.name for r in RULES.values() if r.family == "shape")
+
+
 def test_explain_of_an_unknown_rule(capsys):
     status, _, err = run(capsys, "explain", "gemm-shap")
     assert status == 2 and "did you mean gemm-shape?" in err

@@ -222,6 +222,8 @@ class TestRunReport:
             "✓ gemm matches ref: max error 0.001 over (M=256), 0.31 ms, 3.4 TFLOP/s, "
             "2.00× the reference's speed, on NVIDIA H200"
         )
+        slow = RunResult("gemm", True, "CPU", "ref", (right,), 4.73, tflops=0.001932)
+        assert "4.73 ms, 1.93 GFLOP/s" in one_line(slow)
 
 
 class TestDiagnostics:

@@ -132,20 +132,25 @@ def _words(result: RunResult) -> str:
     lines = [f"{result.kernel} {verdict} {result.reference} on {result.device}"]
     lines += [_case(case) for case in result.cases]
     speed = [
-        f"{result.latency_ms:.4g} ms" if result.latency_ms is not None else None,
-        f"{result.tflops:.4g} TFLOP/s" if result.tflops is not None else None,
-        f"{result.gbytes_per_s:.4g} GB/s" if result.gbytes_per_s is not None else None,
+        f"{result.latency_ms:.3g} ms" if result.latency_ms is not None else None,
+        result.rate,
+        f"{result.gbytes_per_s:.3g} GB/s" if result.gbytes_per_s is not None else None,
         f"{result.roofline_share:.0%} of the roofline" if result.roofline_share is not None else None,
-        f"reference {result.reference_ms:.4g} ms" if result.reference_ms is not None else None,
+        f"reference {result.reference_ms:.3g} ms" if result.reference_ms is not None else None,
     ]
     said = ", ".join(filter(None, speed))
-    return "\n".join([*lines, said] if said else lines)
+    if not said:
+        return "\n".join(lines)
+    measured = result.measured_case if len(result.cases) > 1 else None
+    return "\n".join([*lines, f"{_sizes(measured)}: {said}" if measured else said])
 
 
 def _case(case: RunCase) -> str:
-    sizes = " ".join(f"{name}={size}" for name, size in case.sizes) or "its sizes"
+    sizes = _sizes(case)
     rtol, atol = case.tolerance
-    errors = f"max error {case.max_abs_error:.3g}, relative {case.max_rel_error:.3g}"
+    errors = f"max error {case.max_abs_error:.3g}"
+    if case.max_rel_error:  # of the values that are wrong by more than the absolute part allows
+        errors += f", relative {case.max_rel_error:.3g}"
     tolerance = f"(allowed: {atol:.3g} + {rtol:.3g} of the value)"
     if case.passed:
         return f"  pass  {sizes}: {errors} {tolerance}"
@@ -154,3 +159,7 @@ def _case(case: RunCase) -> str:
     picture = f"\n{case.picture}" if case.picture else ""
     wrong = f"{case.mismatched} of {case.total} elements"
     return f"  FAIL  {sizes}: {errors} {tolerance}; {wrong}{where}{values}{picture}"
+
+
+def _sizes(case: RunCase) -> str:
+    return " ".join(f"{name}={size}" for name, size in case.sizes) or "its sizes"

@@ -46,7 +46,8 @@ def rule_names(names: Iterable[str]) -> frozenset[str]:
     known = {*RULES, *(r.family for r in RULES.values())}
     found = frozenset(names)
     for name in sorted(found - known):
-        near = difflib.get_close_matches(name, known, n=1)
+        longer = [k for k in sorted(known) if name and k.startswith(name)]
+        near = longer or difflib.get_close_matches(name, known, n=1, cutoff=0.7)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise ValueError(f"{name!r} is no rule and no family of rules{hint}")
     return found

@@ -118,6 +118,18 @@ class RunResult:
     error_span: Span | None = None
     output: str = ""  # what the kernel and its file printed
 
+    @property
+    def rate(self) -> str | None:
+        """How fast it computes, in the unit that suits: `312 TFLOP/s`, `1.93 GFLOP/s` on a CPU."""
+        if self.tflops is None:
+            return None
+        return f"{self.tflops:.3g} TFLOP/s" if self.tflops >= 1 else f"{self.tflops * 1e3:.3g} GFLOP/s"
+
+    @property
+    def measured_case(self) -> RunCase | None:
+        """The one that the times are of: the last that passed."""
+        return next((case for case in reversed(self.cases) if case.passed), None)
+
     def to_json(self) -> dict[str, Any]:
         data = dataclasses.asdict(self)
         data["error_span"] = self.error_span.to_json() if self.error_span else None

@@ -20,8 +20,8 @@ def one_line(result: RunResult) -> str:
     parts = [f"max error {worst:.2g} over {_sizes_text(result)}"]
     if result.latency_ms is not None:
         parts.append(f"{result.latency_ms:.3g} ms")
-    if result.tflops is not None:
-        parts.append(f"{result.tflops:.3g} TFLOP/s")
+    if result.rate is not None:
+        parts.append(result.rate)
     elif result.gbytes_per_s is not None:
         parts.append(f"{result.gbytes_per_s:.3g} GB/s")
     if result.roofline_share is not None:

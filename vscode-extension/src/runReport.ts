@@ -19,9 +19,10 @@ export function report(result: RunResult): string {
   if (result.error !== null) lines.push(indent(result.error));
   for (const one of result.cases) {
     const [relative, absolute] = one.tolerance;
+    // Relative errors count where a value is wrong by more than the absolute part allows.
+    const alsoRelative = one.max_rel_error > 0 ? `, ${number(one.max_rel_error)} relative` : '';
     lines.push(
-      `  ${one.passed ? 'pass' : 'FAIL'} ${sizes(one)}: largest error ${number(one.max_abs_error)} absolute, ` +
-        `${number(one.max_rel_error)} relative (rtol ${number(relative)}, atol ${number(absolute)})`,
+      `  ${one.passed ? 'pass' : 'FAIL'} ${sizes(one)}: largest error ${number(one.max_abs_error)}${alsoRelative} (rtol ${number(relative)}, atol ${number(absolute)})`,
     );
     if (!one.passed) lines.push(`    ${difference(one)}`);
     if (one.picture !== null) lines.push(indent(one.picture));
@@ -33,13 +34,18 @@ export function report(result: RunResult): string {
 function speed(result: RunResult): string[] {
   const parts: string[] = [];
   if (result.latency_ms !== null) parts.push(`${number(result.latency_ms)} ms`);
-  if (result.tflops !== null) parts.push(`${number(result.tflops)} TFLOP/s`);
+  if (result.tflops !== null) parts.push(rate(result.tflops));
   if (result.gbytes_per_s !== null) parts.push(`${number(result.gbytes_per_s)} GB/s`);
   if (result.roofline_share !== null) parts.push(`${Math.round(result.roofline_share * 100)} % of the roofline`);
   if (result.latency_ms !== null && result.latency_ms > 0 && result.reference_ms !== null) {
     parts.push(`${number(result.reference_ms / result.latency_ms)}× the speed of torch`);
   }
   return parts;
+}
+
+/** In the unit that suits: `312 TFLOP/s`, `1.93 GFLOP/s` on a CPU. */
+function rate(tflops: number): string {
+  return tflops >= 1 ? `${number(tflops)} TFLOP/s` : `${number(tflops * 1000)} GFLOP/s`;
 }
 
 function difference(one: RunCase): string {

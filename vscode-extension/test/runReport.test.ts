@@ -45,6 +45,11 @@ test('a passing run says against what, where, and how fast', () => {
   );
 });
 
+test('a slow run is told in a unit that suits, and no relative error where none counts', () => {
+  assert.match(summary({ ...result, tflops: 0.001932 }), /1\.932 GFLOP\/s/);
+  assert.match(report({ ...result, cases: [{ ...passing, max_rel_error: 0 }] }), /largest error 0\.0004883 \(rtol/);
+});
+
 test('a failing run says at which sizes and shows the first mismatch', () => {
   const failing: RunCase = {
     ...passing,

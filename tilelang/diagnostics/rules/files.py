@@ -9,7 +9,7 @@ UNREADABLE_FILE = Rule(
     "unreadable-file",
     "python",
     Severity.ERROR,
-    "the file cannot be read as Python source text",
+    "A file must be readable as Python source text.",
     "{what}",
 )
 
@@ -17,21 +17,21 @@ UNUSED_IGNORE = Rule(
     "unused-ignore",
     "python",
     Severity.WARNING,
-    "an ignore comment silences nothing",
+    "A comment that ignores a rule should silence something.",
     "nothing to silence: this line has no problem of the rule {rule}",
 )
 UNUSED_BARE_IGNORE = Rule(
     "unused-ignore",
     "python",
     Severity.WARNING,
-    "an ignore comment silences nothing",
+    "A comment that ignores a rule should silence something.",
     "nothing to silence: this line has no problem",
 )
 UNKNOWN_IGNORED_RULE = Rule(
     "unused-ignore",
     "python",
     Severity.WARNING,
-    "an ignore comment silences nothing",
+    "A comment that ignores a rule should silence something.",
     "there is no rule called {rule}{hint}",
 )
 

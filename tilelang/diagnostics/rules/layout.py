@@ -66,7 +66,7 @@ FRAGMENT_LAYOUT = Rule(
     "fragment-layout",
     "layout",
     Severity.ERROR,
-    "all uses of a fragment must agree on which thread holds which element",
+    "All uses of a fragment must agree on which thread holds which element.",
     "no distribution of {buffer} over the threads puts every element this statement touches into the thread "
     "that needs it: use a shared copy of {buffer} here (T.alloc_shared, T.copy)",
     by_lowering=True,
