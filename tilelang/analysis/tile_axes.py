@@ -8,7 +8,7 @@ none (constants); None in place of its origins means that it is not known.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.span import Span
 from tilelang.ir.prove import free_vars, substitute
-from tilelang.ir.tile_program import Context, Do, For, If, Launch, Node, OpRecord, Store
+from tilelang.ir.tile_program import Context, Do, For, If, Launch, Loop, Node, OpRecord, Store
 from tilelang.ir.values import Buffer, Region, Unknown, Value, as_int
 from tilelang.ops.tile_op import RegionAccess
 
@@ -123,10 +123,27 @@ class _Follower:
         self._steps.update(node.loop.vars)
         outermost = not self._looping and node.loop.kind != "Parallel"
         self._looping = self._looping or outermost
+        outside = set(self._steps)
         self.nodes(node.body)
         if outermost:
+            self._next_iteration(node.loop, inner=self._steps - outside)
             self.nodes(node.body)
             self._looping = False
+
+    def _next_iteration(self, loop: Loop, inner: Collection[ir.Var]) -> None:
+        """What tiles hold was loaded one iteration ago, `t - 1` of `t`; what depends on an inner loop is of
+        its last iterations, and nothing is said of it.
+        """
+        step = loop.step
+        before = {} if isinstance(step, Unknown) else {v: v - step for v in loop.vars}
+        open_vars = {*inner, *(() if before else loop.vars)}
+
+        def aged(axis: Axis) -> Axis:
+            if axis is None or any(not free_vars(o.first).isdisjoint(open_vars) for o in axis):
+                return None
+            return tuple(replace(o, first=substitute(o.first, before)) for o in axis)
+
+        self._axes = {buffer: tuple(aged(a) for a in axes) for buffer, axes in self._axes.items()}
 
     def _branches(self, node: If) -> None:
         before = dict(self._axes)
