@@ -61,9 +61,14 @@ def block_loops(func: X.PrimFunc) -> X.PrimFunc:
     names = {thread_ops.call_name(c) for c in calls(func.body)}
     if thread_ops.SYNC_GRID not in names:
         return func
-    axes = [s for s in walk(func.body) if isinstance(s, X.AttrStmt) and s.attr_key == "thread_extent"]
-    axes = [s for s in axes if str(s.node.thread_tag).startswith("blockIdx")]
-    return func.with_body(_Blocks(axes).launch(func.body))
+    body = _without_threads(func.body)
+    axes = [s for s in walk(body) if isinstance(s, X.AttrStmt) and s.attr_key == "thread_extent"]
+    return func.with_body(_Blocks(axes).launch(body))
+
+
+def _without_threads(stmt: Any) -> Any:
+    """`stmt` without axes of threads: what is left of them stands for nothing."""
+    return _without_threads(stmt.body) if _is_axis(stmt) else remake(stmt, _without_threads)
 
 
 def uses_any(body: Any, handles: set[int]) -> bool:
@@ -371,7 +376,7 @@ class _Threads:
         number: Any = index(0)
         for var, extent in reversed(list(zip(own, self._extents, strict=True))):
             number = var if number is not None and constant(number) == 0 else number * extent + var
-        table = {s.node.var.__chandle__(): v for s, v in zip(self._axes, own, strict=True)}
+        table = {s.node.var.__chandle__(): _like(s, v) for s, v in zip(self._axes, own, strict=True)}
         body = self._at(body, number, table)
         for var, extent in zip(own, self._extents, strict=True):
             body = X.For(var, index(0), index(extent), self._kind, body, span=self._span)
@@ -543,7 +548,7 @@ class _Threads:
         if axes is None:
             axes, left = {}, number
             for s, extent in zip(self._axes, self._extents, strict=True):
-                axes[s.node.var.__chandle__()] = left % extent
+                axes[s.node.var.__chandle__()] = _like(s, left % extent)
                 left = left // extent
         own = self._number
 
@@ -606,8 +611,17 @@ class _Blocks(_Threads):
 
 
 def _number(extent: Any) -> Any:
+    """How many there are along an axis: a number, or an int32; sizes bound at launch may be wider."""
     known = constant(extent)
-    return extent if known is None else known
+    if known is not None:
+        return known
+    return extent if str(extent.ty.dtype) == "int32" else X.Cast("int32", extent)
+
+
+def _like(axis: Any, number: Any) -> Any:
+    """A number along an axis in the dtype of the axis's variable."""
+    dtype = str(axis.node.var.ty.dtype)
+    return number if dtype == "int32" or isinstance(number, int) else X.Cast(dtype, number)
 
 
 def _flat(stmt: Any) -> list[Any]:
