@@ -24,6 +24,11 @@ class Affine:
     def variables(self) -> tuple[ir.Var, ...]:
         return tuple(self.terms)
 
+    @property
+    def looks_back(self) -> bool:
+        """Whether it begins before 0, by less than its largest step: `bx * 64 - 1`, the element before."""
+        return -max(self.terms.values(), default=0) < self.constant < 0
+
     def coefficient(self, var: ir.Var) -> int:
         return self.terms.get(var, 0)
 

@@ -70,6 +70,11 @@ class DimensionNames:
         equal = as_int(x) is not None and as_int(x) == as_int(y)
         return self.same(a, i, b, j) is not True and (not equal or self.same(a, i, b, j) is False)
 
+    def made_of_another(self, a: Buffer, i: int, b: Buffer, j: int) -> bool:
+        """Whether the first dimension is written otherwise than the second one, a name: `2 * N`, `N`."""
+        one, other = self._of(a)[i], self._of(b)[j]
+        return one is not None and other is not None and other.word and one.text != other.text
+
     def _of(self, buffer: Buffer) -> tuple[_Written | None, ...]:
         known = self._known.get(buffer)
         if known is None:

@@ -47,8 +47,11 @@ def check(subject: Subject) -> Iterator[Problem]:
 def _misplaced(subject: Subject, blocks: frozenset[ir.Var]) -> Iterator[tuple[Written, Origin]]:
     """Axes of results with an origin that lies in another block: those that names show come first."""
     everything = subject.shared(tile_axes).written
+    turned = {w for pair in combinations(everything, 2) if _turned_over(subject, *pair, blocks) for w in pair}
     for written in everything:
         for source in written.axis or ():
+            if written in turned or _compared(written, source):
+                continue
             if _elsewhere(subject, written, source, blocks):
                 yield written, source
     for one, other in combinations(everything, 2):
@@ -98,6 +101,18 @@ def _crossed(subject: Subject, one: Written, other: Written, blocks: frozenset[i
     return all(o.start is not None and set(o.start.terms) == set(there.terms) for o in one.axis)
 
 
+def _turned_over(subject: Subject, one: Written, other: Written, blocks: frozenset[ir.Var]) -> bool:
+    """Whether one tensor's blocks are turned over, tiles staying as they are, where both dimensions have one
+    name: a square matrix of blocks may be transposed on purpose.
+    """
+    sources = {o.buffer for axis in (one.axis, other.axis) for o in axis or ()}
+    if one.span != other.span or one.to.buffer is not other.to.buffer or len(sources) != 1:
+        return False
+    names = subject.shared(DimensionNames)
+    square = names.same(one.to.buffer, one.to.dim, other.to.buffer, other.to.dim) is True
+    return square and _crossed(subject, one, other, blocks) and _crossed(subject, other, one, blocks)
+
+
 def _counts(subject: Subject, variables: Iterable[ir.Var], blocks: frozenset[ir.Var]) -> bool:
     """Whether these are block variables, each of several blocks or of an open number."""
     found = list(variables)
@@ -115,14 +130,37 @@ def _mixed(subject: Subject, written: Written, blocks: frozenset[ir.Var]) -> Ite
         return
     for source in axis:
         start = source.start
-        apart = start is not None and not set(start.terms) & set(to.terms)
-        if apart and start is not None and _counts(subject, start.terms, blocks):
+        if start is None or set(start.terms) & set(to.terms) or not _counts(subject, start.terms, blocks):
+            continue
+        if not _compared(written, source) and _of_the_result(subject, source, written.to):
             yield written, source
+
+
+def _compared(written: Written, source: Origin) -> bool:
+    """Whether the block that is written comes from the same tensor as another one: distances."""
+    to = written.to.start
+    return any(
+        o.buffer is source.buffer
+        and o.dim == source.dim
+        and o.start is not None
+        and to is not None
+        and set(o.start.terms) == set(to.terms)
+        for o in written.axis or ()
+    )
+
+
+def _of_the_result(subject: Subject, source: Origin, to: Origin) -> bool:
+    """Whether a dimension is, by size and name, one that the result has too. Windows and phases, which have
+    a dimension of their own, are combined with all blocks on purpose.
+    """
+    names = subject.shared(DimensionNames)
+    return any(not names.differ(source.buffer, source.dim, to.buffer, d) for d in range(len(to.buffer.shape)))
 
 
 def _beside(subject: Subject, written: Written) -> Iterator[tuple[Written, Origin]]:
     """An axis of a product that is shifted by a constant against where it is written, in a dimension of the
     same size. Sums of several shifts are convolutions; one alone leaves an end out and reads past the other.
+    Back by less than a tile is the token before, with zeros in front of the first.
     """
     to = written.to.start
     if to is None or not to.terms or written.axis is None or len(written.axis) != 1:
@@ -130,6 +168,8 @@ def _beside(subject: Subject, written: Written) -> Iterator[tuple[Written, Origi
     (source,) = written.axis
     start = source.start
     if start is None or start.terms != to.terms or start.constant == to.constant:
+        return
+    if to.constant == 0 and start.looks_back:
         return
     names = subject.shared(DimensionNames)
     if names.differ(source.buffer, source.dim, written.to.buffer, written.to.dim):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilelang.analysis import partly_used
+from tilelang.analysis.dimension_names import DimensionNames
 from tilelang.analysis.global_places import GlobalPlace
 from tilelang.analysis.subject import Subject, soften
 from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
@@ -42,7 +43,7 @@ def _outside(uses: TensorUses, use: TensorUse) -> Iterator[Problem]:
             for var, outside, count in uses.steps_outside(place, dim):
                 # All of them are index-out-of-bounds.
                 if count > outside >= count - outside and _comparable(uses, place.buffer.shape[dim], var):
-                    other = _inside(uses, use, var)
+                    other = _inside(uses, use, dim, var)
                     if other is not None:
                         yield soften(_problem(uses, place, dim, var, outside, count, other), place.context)
 
@@ -55,14 +56,18 @@ def _comparable(uses: TensorUses, size: Value, var: ir.Var) -> bool:
     return not symbols or bool(symbols & free_vars(uses.subject.ranges.get(var, (0, None))[1]))
 
 
-def _inside(uses: TensorUses, use: TensorUse, var: ir.Var) -> TensorUse | None:
-    """Another tensor along which the variable never leaves."""
+def _inside(uses: TensorUses, use: TensorUse, dim: int, var: ir.Var) -> TensorUse | None:
+    """Another tensor along which the variable never leaves. None where a result's size is written otherwise,
+    `2 * N` beside `N`: it is padded with zeros on purpose.
+    """
+    names = uses.subject.shared(DimensionNames)
     for other in uses.uses:
         if other is use:
             continue
         for place in other.places:
-            for dim in range(len(place.starts)):
-                if any(v.same_as(var) and not outside for v, outside, _ in uses.steps_outside(place, dim)):
+            for k in range(len(place.starts)):
+                inside = any(v.same_as(var) and not outside for v, outside, _ in uses.steps_outside(place, k))
+                if inside and not (other.writes and names.made_of_another(other.buffer, k, use.buffer, dim)):
                     return other
     return None
 

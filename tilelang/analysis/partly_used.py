@@ -22,7 +22,7 @@ from tilelang.analysis import block_write_race, output_not_written
 from tilelang.analysis.affine import affine
 from tilelang.analysis.coverage import ranges_text
 from tilelang.analysis.dimension_names import DimensionNames
-from tilelang.analysis.global_places import GlobalPlace
+from tilelang.analysis.global_places import GlobalPlace, global_places
 from tilelang.analysis.subject import Subject
 from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
 from tilelang.analysis.tile_axes import tile_axes
@@ -95,20 +95,32 @@ def _picked(uses: TensorUses, use: TensorUse, dim: int) -> bool:
     """One element at a constant index was picked by its author, unless what is written has this dimension
     whole, or a tensor that is read and has all the same dimensions is used whole along it.
     """
-    if not any(_deliberate(place, dim) for place in use.places):
+    if not any(_deliberate(uses, place, dim) for place in use.places):
         return False
-    if use.writes or not all(_deliberate(place, dim) for place in use.places):
+    if use.writes or not all(_deliberate(uses, place, dim) for place in use.places):
         return True
-    return not any(
-        other.buffer not in uses.unknown
-        and (other.writes or _twins(uses, use, other))
-        and any(
-            uses.subject.shared(DimensionNames).same(use.buffer, dim, other.buffer, k)
-            and uses.through(other, k)
-            for k in range(len(other.buffer.shape))
-        )
+    names = uses.subject.shared(DimensionNames)
+    walking = [
+        (other, k)
         for other in uses.uses
-        if other is not use
+        if other is not use and other.buffer not in uses.unknown
+        for k in range(len(other.buffer.shape))
+        if names.same(use.buffer, dim, other.buffer, k) and uses.through(other, k)
+    ]
+    # The query of the first token beside the keys of all: the result has its dimension from the keys.
+    if any(_twins(uses, use, other) and _one_each(uses, other, k) for other, k in walking):
+        return False
+    return not walking or any(not other.writes for other, _ in walking)
+
+
+def _one_each(uses: TensorUses, other: TensorUse, dim: int) -> bool:
+    """Whether a statement takes one element of a dimension per block, as heads and groups are counted."""
+    launch = uses.subject.launch
+    return launch is not None and any(
+        as_int(place.extents[dim]) == 1
+        and bool(behind := free_vars(place.starts[dim]))
+        and behind <= set(launch.block_vars)
+        for place in other.places
     )
 
 
@@ -121,14 +133,17 @@ def _twins(uses: TensorUses, use: TensorUse, other: TensorUse) -> bool:
     )
 
 
-def _deliberate(place: GlobalPlace, dim: int) -> bool:
-    return as_int(place.starts[dim]) is not None and as_int(place.extents[dim]) == 1
+def _deliberate(uses: TensorUses, place: GlobalPlace, dim: int) -> bool:
+    """Whether a statement takes one element, the same in all iterations: the first, the last."""
+    still = not free_vars(place.starts[dim]) & set(uses.subject.ranges)
+    return still and as_int(place.extents[dim]) == 1
 
 
 def _used_whole(uses: TensorUses, use: TensorUse, dim: int) -> tuple[TensorUse, int] | None:
     """Another tensor with a dimension of the same name that one statement goes through."""
     names = uses.subject.shared(DimensionNames)
-    shift = uses.shifted(use, dim) and not _in_product(uses.subject, use, dim)
+    back = any((form := affine(p.starts[dim])) is not None and form.looks_back for p in use.places)
+    shift = uses.shifted(use, dim) and (back or not _in_product(uses.subject, use, dim))
     symbolic = as_int(use.buffer.shape[dim]) is None
     least = max(1, uses.standing(use, dim) if symbolic else 1)
     for other in uses.uses:
@@ -167,9 +182,31 @@ def _stops_short(
     for place in use.places:
         for var in free_vars(place.starts[dim]):
             at = counted.get(var)
-            if at is not None and name in _words(span_text(at, subject.text)):
+            if at is None or name not in _words(span_text(at, subject.text)):
+                continue
+            if not _goes_on(uses, use, place, dim, var):
                 return var, at
     return None
+
+
+def _goes_on(uses: TensorUses, use: TensorUse, place: GlobalPlace, dim: int, var: ir.Var) -> bool:
+    """Whether a loop over single elements that stops short works on the rest of another tensor in a statement
+    of its own, `X[d]` and `X[d + D // 2]`: then its extent counts pairs.
+    """
+    form = affine(place.starts[dim])
+    if form is None or form.coefficient(var) != 1 or as_int(place.extents[dim]) != 1:
+        return False
+    names = uses.subject.shared(DimensionNames)
+    for other in uses.subject.shared(global_places):
+        for k, start in enumerate(other.starts):
+            walked = affine(start)
+            shifted = (
+                walked is None or len(walked.terms) != len(form.terms) or walked.constant > form.constant
+            )
+            own = other.buffer is not use.buffer and names.same(use.buffer, dim, other.buffer, k)
+            if own and shifted and var in free_vars(start):
+                return True
+    return False
 
 
 def _one_block(uses: TensorUses, use: TensorUse, dim: int) -> ir.Var | None:

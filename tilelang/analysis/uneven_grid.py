@@ -1,7 +1,8 @@
 """uneven-grid: one axis of a grid counts whole blocks only, another one the last part of a block too.
 
 `N // 64` leaves the last columns out wherever 64 does not divide N. By itself that says that only multiples
-are given; beside `T.ceildiv(M, 64)`, for a size as open as N, it is a tail that was forgotten.
+are given; beside `T.ceildiv(M, 64)`, for a size as open as N, it is a tail that was forgotten. A kernel that
+counts other sizes in whole blocks, or asserts something of them, takes multiples only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from tilelang.analysis.global_places import GlobalPlace, global_places
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.bounds import UNEVEN_GRID
+from tilelang.ir.prove import free_vars
+from tilelang.ir.tile_ops import CHECK, is_call
+from tilelang.ir.tile_program import Evaluate, For, walk
 from tilelang.ir.values import Value, as_int
 from tilelang.ops.operands import declared
 
@@ -25,6 +29,8 @@ def check(subject: Subject) -> Iterator[Problem]:
     """The first such axis. Silent where T.assume says something of the sizes."""
     launch = subject.launch
     if launch is None or subject.assumptions or not subject.program.complete:
+        return
+    if _promised(subject):
         return
     kinds = {s.var: s.kind for s in subject.program.symbols}
     counted = [_division(e) for e in launch.grid]
@@ -51,6 +57,23 @@ def check(subject: Subject) -> Iterator[Problem]:
                 other=other[0].name,
             )
             return
+
+
+def _promised(subject: Subject) -> bool:
+    """Whether the kernel says elsewhere that sizes are multiples: `assert N % 64 == 0`, a table of N // 64
+    entries, a loop of K // 32 steps.
+    """
+    symbols = {s.var for s in subject.program.symbols}
+    if any(free_vars(p) & symbols for p in subject.program.promises):
+        return True
+    for node in walk(subject.program.body):
+        checked = isinstance(node, Evaluate) and is_call(node.value, CHECK) and free_vars(node.value)
+        if checked and checked & symbols:
+            return True
+    whole = [e for b in subject.program.buffers for e in b.shape]
+    whole += [e for n in walk(subject.program.body) if isinstance(n, For) for e in n.loop.extents]
+    counted = (_division(e) for e in whole)
+    return any(c is not None and c[0] in symbols and c[1] > 2 and c[2] == 0 for c in counted)
 
 
 def _division(value: Value) -> tuple[ir.Var, int, int] | None:

@@ -13,7 +13,8 @@ from dataclasses import replace
 from itertools import combinations
 
 from tilelang.analysis import misplaced_result, mostly_outside, output_not_written, partly_used
-from tilelang.analysis.global_places import GlobalPlace
+from tilelang.analysis.dimension_names import DimensionNames
+from tilelang.analysis.global_places import GlobalPlace, global_places
 from tilelang.analysis.subject import Subject, soften
 from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
 from tilelang.diagnostics.problem import Problem
@@ -59,6 +60,8 @@ def _swapped(uses: TensorUses, use: TensorUse, place: GlobalPlace) -> Problem | 
         # Both go wrong as it is written: a square hides nothing.
         if uses.exactly(place, a) or uses.exactly(place, b):
             continue
+        if any(_of_another_name(uses, place, d, v) for d in (a, b) for v in free_vars(starts[d])):
+            continue
         other = replace(place, starts=tuple(starts))
         if all(uses.exactly(other, d) for d in range(len(starts))):
             return SWAPPED_INDEX.at(
@@ -82,7 +85,7 @@ def _mistaken(uses: TensorUses, use: TensorUse, place: GlobalPlace) -> Problem |
         if len(mine) != 1 or uses.exactly(place, dim):
             continue
         for var in unused:
-            if _count(uses, var) in (1, _count(uses, mine[0])):
+            if _count(uses, var) in (1, _count(uses, mine[0])) or _of_another_name(uses, place, dim, var):
                 continue
             starts = list(place.starts)
             starts[dim] = substitute(start, {mine[0]: var})
@@ -98,6 +101,21 @@ def _mistaken(uses: TensorUses, use: TensorUse, place: GlobalPlace) -> Problem |
                     size=use.buffer.shape[dim],
                 )
     return None
+
+
+def _of_another_name(uses: TensorUses, place: GlobalPlace, dim: int, var: ir.Var) -> bool:
+    """Whether the author calls a dimension by a name, and all that a variable walks elsewhere by others: a table of
+    `padded` entries, as many as there are batches by chance.
+    """
+    names = uses.subject.shared(DimensionNames)
+    walked = {
+        names.words(other.buffer, k)
+        for other in uses.subject.shared(global_places)
+        for k, start in enumerate(other.starts)
+        if other is not place and var in free_vars(start)
+    }
+    mine = names.words(place.buffer, dim)
+    return mine is not None and bool(walked) and None not in walked and mine not in walked
 
 
 def _count(uses: TensorUses, var: ir.Var) -> int | None:

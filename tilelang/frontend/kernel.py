@@ -471,6 +471,7 @@ def _program(
         specialisation=request.specialisation,
         missing=tuple(missing),
         problems=run.problems,
+        promises=tuple(run.promises),
         attrs=run.attrs,
         unsupported=tuple(run.unsupported),
         complete=run.complete,

@@ -142,6 +142,7 @@ class Run:
         self.dynamic_sizes: list[
             tuple[Any, ir.Var]
         ] = []  # sizes that running Python made, and their variables
+        self.promises: list[ir.Expr] = []  # conditions on sizes, asserted before the launch
         self.attrs: dict[str, Any] = {}
         self.reducers: list[Any] = []  # of the `with T.attr(T.comm_reducer(...), ...)` around
         self.layouts: dict[str, Any] = {}  # buffer name -> annotated layout

@@ -205,6 +205,8 @@ def assert_statement(run: Run, node: ast.Assert) -> Flow | None:
         text = message if isinstance(message, str) else ""
         if run.launch is not None:
             device_assert(run, condition, text, run.span(node.test), run.span(node))
+        elif not run.launched and isinstance(condition, ir.Expr):
+            run.promises.append(condition)
         return None
     known = value if isinstance(value, Unknown) else truth(value)
     if isinstance(known, Unknown) or known:

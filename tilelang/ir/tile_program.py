@@ -247,6 +247,7 @@ class TileProgram:
     specialisation: tuple[tuple[str, str], ...] = ()
     missing: tuple[str, ...] = ()
     problems: list[Problem] = field(default_factory=list)
+    promises: tuple[ir.Expr, ...] = ()  # conditions on sizes that are asserted before the launch
     attrs: dict[str, Any] = field(default_factory=dict)  # block swizzle, pass configs, ...
     unsupported: tuple[tuple[str, Span], ...] = ()  # names of the language that we lack, surely reached
     complete: bool = True  # False if something structural was Unknown: no function can be built
