@@ -39,7 +39,9 @@ def check(subject: Subject) -> Iterator[Problem]:
             ):
                 continue
             var = _over_rows(subject, store, tile)
-            if var is not None and _picks_one(subject, load.indices[0], store, tile):
+            if var is None or _of_one_row(subject, store, tile, load.indices[0]):
+                continue
+            if _picks_one(subject, load.indices[0], store, tile):
                 problem = ONE_ROW_FOR_ALL.at(
                     _place(subject, store, tile, load.indices[0]),
                     related=declared(tile),
@@ -107,6 +109,19 @@ def _own(store: Store, tile: Buffer, load: ir.TensorLoad) -> bool:
     """Whether a load takes the element that belongs to the iteration."""
     inside = set(store.context.parallel_vars())
     return load.source.same_as(tile.var) and any(inside & free_vars(i) for i in load.indices)
+
+
+def _of_one_row(subject: Subject, store: Store, tile: Buffer, index: object) -> bool:
+    """Whether the statement takes other elements of that row too, `s[0, j] - m[0]`: then j is a column."""
+    by_var = {b.var: b for b in subject.program.buffers if b.known and b.scope != "global"}
+    return any(
+        other is not None
+        and other is not tile
+        and len(load.indices) > 1
+        and any(show(i) == show(index) for i in load.indices)
+        for load in loads_of(store.value)
+        for other in (by_var.get(load.source),)
+    )
 
 
 def _picks_one(subject: Subject, index: object, store: Store, tile: Buffer) -> bool:

@@ -184,7 +184,7 @@ def _stops_short(
             at = counted.get(var)
             if at is None or name not in _words(span_text(at, subject.text)):
                 continue
-            if not _goes_on(uses, use, place, dim, var):
+            if not any(_goes_on(uses, use, p, dim, var) for p in use.places):
                 return var, at
     return None
 

@@ -104,8 +104,8 @@ def _mistaken(uses: TensorUses, use: TensorUse, place: GlobalPlace) -> Problem |
 
 
 def _of_another_name(uses: TensorUses, place: GlobalPlace, dim: int, var: ir.Var) -> bool:
-    """Whether the author calls a dimension by a name, and all that a variable walks elsewhere by others: a table of
-    `padded` entries, as many as there are batches by chance.
+    """Whether the author calls a dimension by a name, and all that a variable walks elsewhere by others: a
+    table of `padded` entries, as many as there are batches by chance.
     """
     names = uses.subject.shared(DimensionNames)
     walked = {
