@@ -10,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilelang.analysis import misplaced_result, partly_used
-from tilelang.analysis.block_dependence import PRODUCT, UNKNOWN, global_writes
+from tilelang.analysis.block_dependence import PRODUCT, UNKNOWN, GlobalWrite, global_writes
+from tilelang.analysis.dimension_names import DimensionNames
+from tilelang.analysis.global_places import global_places
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.bounds import SAME_IN_ALL_BLOCKS
+from tilelang.ir.prove import free_vars
 from tilelang.ir.values import Unknown, as_int
 from tilelang.ops.operands import declared
+
+from tvm import ir  # isort: skip
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -29,7 +34,7 @@ def check(subject: Subject) -> Iterator[Problem]:
             continue
         for var, extent in zip(launch.block_vars, launch.grid, strict=False):
             several = not isinstance(extent, Unknown) and as_int(extent) != 1
-            if several and var in write.place and var not in computed:
+            if several and var in write.place and var not in computed and _asked(subject, write, var):
                 if next(_told(subject), None) is not None:
                     return
                 problem = SAME_IN_ALL_BLOCKS.at(
@@ -40,6 +45,25 @@ def check(subject: Subject) -> Iterator[Problem]:
                 )
                 yield soften(problem, write.context)
                 return
+
+
+def _asked(subject: Subject, write: GlobalWrite, var: ir.Var) -> bool:
+    """Whether an input has a dimension that may be the one written along. If none has, one result is spread
+    over new copies on purpose.
+    """
+    names = subject.shared(DimensionNames)
+    dims = [
+        d
+        for d, start in enumerate(write.starts)
+        if not isinstance(start, Unknown) and var in free_vars(start)
+    ]
+    inputs = {place.buffer for place in subject.shared(global_places) if not place.writes}
+    return any(
+        not names.differ(write.buffer, d, other, k)
+        for d in dims
+        for other in inputs
+        for k in range(len(other.shape))
+    )
 
 
 def _told(subject: Subject) -> Iterator[Problem]:
