@@ -98,8 +98,13 @@ def bind_arguments(
     kwargs: dict[str, Argument],
     span: Span,
     callee_span: Span,
+    meant: str | None = None,
 ) -> Bound | Unknown:
-    """Bind as Python would; each argument that does not fit is a problem at its own place."""
+    """Bind as Python would; each argument that does not fit is a problem at its own place.
+
+    meant: the parameter whose value is not known any more where a keyword resembles none, so that what follows
+    from the call is checked all the same; None where nothing follows from a call that does not fit.
+    """
     parameters = list(signature.parameters.values())
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     star = next((p for p in parameters if p.kind is p.VAR_POSITIONAL), None)
@@ -141,6 +146,9 @@ def bind_arguments(
             )
             if near and near not in bound and near not in kwargs:
                 bound[near] = argument  # what is meant, so that the rest of the kernel is checked
+            elif meant is not None:
+                if meant not in bound and meant not in kwargs:
+                    bound[meant] = Argument(Unknown(f"`{name}` may be meant for it"), at)
             else:
                 failed = True
     missing = [

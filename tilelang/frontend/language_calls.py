@@ -76,7 +76,8 @@ def _call(
     if isinstance(node.func, ast.Name):
         note_renamed(run, name, callee_span, "")
     kwargs = without_removed(run, node, name, kwargs)
-    bound = bind_arguments(run, signature_of(function), f"T.{name}", args, kwargs, span, callee_span)
+    meant = "threads" if entry.op == "Kernel" else None  # a launch has a body
+    bound = bind_arguments(run, signature_of(function), f"T.{name}", args, kwargs, span, callee_span, meant)
     if isinstance(bound, Unknown):
         return bound
     if not _supported(run, entry, function, bound) and entry.kind in ("expr", "thread"):
