@@ -102,8 +102,8 @@ def bind_arguments(
 ) -> Bound | Unknown:
     """Bind as Python would; each argument that does not fit is a problem at its own place.
 
-    meant: the parameter whose value is not known any more where a keyword resembles none, so that what follows
-    from the call is checked all the same; None where nothing follows from a call that does not fit.
+    meant: the parameter whose value is not known any more where a keyword resembles none, so that what
+    follows from the call is checked all the same; None where nothing follows from a call that does not fit.
     """
     parameters = list(signature.parameters.values())
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

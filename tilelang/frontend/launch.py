@@ -10,6 +10,8 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.diagnostics.problem import Related
+from tilelang.diagnostics.rules.order import LOOP_AROUND_LAUNCH
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.allreduce import CommReducer
@@ -108,9 +110,7 @@ def _launch(
         what = "a launch beside a T.CUDASourceCodeKernel: put it into a function of its own"
         run.report(UNSUPPORTED_PYTHON, frame.span, what=what)
         return None
-    if (unrolled := _iterations(run)) is not None:
-        what = f"a launch in a loop of the function {unrolled}: a launch per iteration is prepared beforehand"
-        run.report(UNSUPPORTED_PYTHON, frame.span, what=what)
+    if _repeated(run, frame):
         return None
     import_source(run, frame.arguments.get("prelude"), frame.spans.get("prelude", frame.span), "T.Kernel")
     _cluster(run, frame)
@@ -138,18 +138,27 @@ def _launch(
     return flow
 
 
-def _iterations(run: Run) -> str | None:
-    """What speaks against a launch per iteration of the loops around it; None where nothing does."""
+def _repeated(run: Run, frame: Frame) -> bool:
+    """Whether the loops around a launch ask for more launches than are prepared, which is told then."""
     count = 1
     for loop in run.context.loops:
         if any(isinstance(n, Unknown) for n in loop.extents):
             continue
         extents = [as_int(n) for n in (*loop.mins, *loop.extents)]
         if loop.kind == "while" or None in extents:
-            return "whose iterations are known only at run time"
+            around = "the `while` loop" if loop.kind == "while" else "this loop"
+            there = (Related(frame.span, "the launch in it"),)
+            run.report(LOOP_AROUND_LAUNCH, loop.span, related=there, loop=around)
+            return True
         for extent in extents[len(loop.mins) :]:
             count *= extent or 0
-    return f"with {count} iterations" if count > _MAX_LAUNCHES else None
+    if count > _MAX_LAUNCHES:
+        what = (
+            f"a launch in a loop of the function with {count} iterations: a launch per iteration is prepared "
+        )
+        run.report(UNSUPPORTED_PYTHON, frame.span, what=f"{what}beforehand, and no more than {_MAX_LAUNCHES}")
+        return True
+    return False
 
 
 def source_kernel(run: Run, frame: Frame) -> None:

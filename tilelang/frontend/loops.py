@@ -44,7 +44,7 @@ def for_statement(run: Run, node: ast.For) -> Flow | None:
             )
             return None
         return _frame_loop(run, node, value)
-    if isinstance(value, range | SymbolicRange) and run.launch is not None:
+    if isinstance(value, range | SymbolicRange) and (run.launch is not None or _runs_on_device(run, value)):
         return _range_loop(run, node, value, span)
     if isinstance(value, Unknown) or id(value) in run.tainted:
         return _unknown_loop(run, node, span)
@@ -60,6 +60,11 @@ class SymbolicRange:
     @property
     def bounds(self) -> list[Any]:
         return [self.start, self.stop, self.step]
+
+
+def _runs_on_device(run: Run, value: range | SymbolicRange) -> bool:
+    """Whether a range outside of a launch has no numbers even when the kernel is compiled."""
+    return isinstance(value, SymbolicRange) and any_not_given(run, value.bounds) is None
 
 
 def symbolic_range(run: Run, args: list[Any], span: Span) -> Any:

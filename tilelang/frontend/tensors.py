@@ -199,7 +199,8 @@ def _has_float_leaf(value: ir.Expr) -> bool:
 def _too_large(run: Run, value: int, span: Span, what: str, limit: int) -> Unknown:
     name = next((f"`{n}` is " for n, number in run.signature.consts.items() if number == value), "")
     bits = limit.bit_length()
-    said = f"{name}{value}, but it must be less than 2**{bits - 1} ({limit}): indices are {bits}-bit integers"
+    more = "; give a larger tensor more dimensions" if what == "a size" else ""
+    said = f"{name}{value}, but this compiler counts in {bits}-bit integers here, up to {limit - 1}{more}"
     return run.report(BAD_ARGUMENTS, span, callee=what, what=said)
 
 

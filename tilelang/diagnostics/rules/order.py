@@ -291,6 +291,12 @@ CHANGED_BY_LAUNCH = replace(
     message="{buffer} is read outside of T.Kernel and written in a launch; each thread of a launch reads it "
     "for itself, before or after: read a tensor that no launch writes, or read {buffer} inside of T.Kernel",
 )
+LOOP_AROUND_LAUNCH = replace(
+    DONE_OUTSIDE_LAUNCH,
+    message="how often {loop} runs is known only when the kernel runs, but a launch per iteration is "
+    "prepared beforehand, and nothing runs outside of T.Kernel: put the loop into the launch, or call the "
+    "kernel in a loop",
+)
 UNMET_EXPECTATION = Rule(
     "unmet-expectation",
     "order",
