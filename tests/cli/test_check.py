@@ -341,3 +341,44 @@ def test_the_readme_names_the_hooks_and_the_continuous_integration():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for said in ("id: tilelang-check", "--format sarif", "[tool.tilelang]"):
         assert said in readme
+
+
+# --- names of files
+
+
+def test_a_file_found_by_import_has_the_name_it_was_given(
+    capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "helper.py").write_text(HELPER, encoding="utf-8")
+    (tmp_path / "kernel.py").write_text(IMPORTER, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for given in (["helper.py", "kernel.py"], ["kernel.py"]):
+        _, out, _ = run(capsys, *given, "--format", "json")
+        assert {p["path"] for p in json.loads(out) if p["code"] == "copy-shape"} == {"helper.py"}
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    _, out, _ = run(capsys, "../kernel.py", "--format", "json")
+    (found,) = (p for p in json.loads(out) if p["code"] == "copy-shape")
+    assert (found["path"], found["related"][0]["path"]) == ("../helper.py", "../kernel.py")
+    assert "fixes" not in found  # they are made from the text of the kernel's file
+    _, out, _ = run(capsys, tmp_path / "kernel.py", "--format", "json")
+    assert str(tmp_path / "helper.py") in {p["path"] for p in json.loads(out)}
+
+
+HELPER = """import tilelang.language as T
+
+@T.macro
+def load(A, a):
+    T.copy(A, a)
+"""
+IMPORTER = """import tilelang
+import tilelang.language as T
+from helper import load
+
+@tilelang.jit
+def k(A):
+    A: T.Tensor((64, 64), T.float16)
+    with T.Kernel(1) as bx:
+        a = T.alloc_shared((64, 32), T.float16)
+        load(A, a)
+"""

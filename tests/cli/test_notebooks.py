@@ -91,3 +91,30 @@ def test_what_is_no_notebook_is_said(text: str, tmp_path: Path, capsys: pytest.C
         assert status == 0 and problems == []
     else:
         assert status == 1 and [p["code"] for p in problems] == ["unreadable-file"]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("by_lines", [True, False])
+def test_sarif_places_problems_in_the_file(
+    indent: int | None,
+    ascii_only: bool,
+    by_lines: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):
+    kernel = KERNEL.replace("T.coppy(A, A)", 'x = "\\t ü 𝄞"; T.coppy(A, A)')
+    texts = ("".join(SETUP), kernel)
+    cells = [c.splitlines(keepends=True) if by_lines else c for c in texts]
+    path = notebook(tmp_path, *cells)
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=indent, ensure_ascii=ascii_only), "utf-8")
+    main(["check", "--format", "sarif", str(path)])
+    (result,) = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    (location,) = result["locations"]
+    assert location["logicalLocations"][0]["name"] == "cell 2, line 5"
+    physical = location["physicalLocation"]
+    assert physical["artifactLocation"]["uri"] == path.as_uri()
+    region = physical["region"]
+    line = path.read_text("utf-8").split("\n")[region["startLine"] - 1]
+    assert region["endLine"] == region["startLine"]
+    assert line[region["startColumn"] - 1 : region["endColumn"] - 1] == "coppy"

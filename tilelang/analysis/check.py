@@ -247,13 +247,21 @@ def _guarded(check: Check, subject: Subject) -> list[Problem]:
     """What one check finds; one that fails says so and leaves the others alone."""
     found: list[Problem] = []
     try:
-        found.extend(check(subject))
+        found.extend(_within(p, subject.program.name_span.path) for p in check(subject))
     except RecursionError:
         found.append(_too_deep(subject.program.name_span))
     except Exception as error:  # noqa: BLE001 - whatever it is, the kernel's author still wants the rest
         name = f"{check.__module__.rpartition('.')[2]}.{check.__name__}"
         found.append(_internal_error(subject.program.name_span, name, error))
     return found
+
+
+def _within(problem: Problem, path: str) -> Problem:
+    """The problem without edits of other files than the kernel's: the text that they are made from is its."""
+    if all(e.span.path == path for f in problem.fixes for e in f.edits):
+        return problem
+    fixes = tuple(f for f in problem.fixes if all(e.span.path == path for e in f.edits))
+    return replace(problem, fixes=fixes)
 
 
 def _too_deep(span: Span) -> Problem:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from tilelang.cli.check_file import Checked, CheckTask, check_file, lost
 from tilelang.cli.config import config_for
+from tilelang.cli.notebook_places import NotebookPlaces
 from tilelang.cli.notebooks import Notebook, cell_text, is_notebook, read_notebook
 from tilelang.cli.sources import (
     Source,
@@ -171,7 +173,31 @@ def _check_all(options: argparse.Namespace, inputs: Sequence[_Input]) -> list[Ch
             if index in notebooks:
                 continue
             _print_diff(checked, source.text if source is not None else "")
-    return [found[index] for index in range(len(inputs))]
+    named = _Names([str(one.path) for one in inputs])
+    return [
+        replace(c, problems=[p.renamed(lambda path, c=c: named(path, c.path)) for p in c.problems])
+        for c in (found[index] for index in range(len(inputs)))
+    ]
+
+
+class _Names:
+    """One name for each file: as it was given, and for one found by an import as for the file that led there,
+    relative to the working directory or absolute.
+    """
+
+    def __init__(self, given: Sequence[str]) -> None:
+        self._given = {os.path.realpath(path): path for path in given}
+
+    def __call__(self, path: str, seen_from: str) -> str:
+        if not os.path.isabs(path) or cell_of(path)[1] is not None:
+            return path
+        real = os.path.realpath(path)
+        if real in self._given:
+            return self._given[real]
+        try:
+            return path if os.path.isabs(seen_from) else os.path.relpath(real)
+        except ValueError:  # on another drive
+            return path
 
 
 def _put_notebook(
@@ -230,7 +256,7 @@ def _show(options: argparse.Namespace, checked: list[Checked], problems: list[Pr
         _print_json(to_json(problems))
         return
     if options.format == "sarif":
-        _print_json(to_sarif(problems, RULES, PACKAGE_VERSION))
+        _print_json(to_sarif(problems, RULES, PACKAGE_VERSION, NotebookPlaces()))
         return
     if options.annotate:
         for one in checked:

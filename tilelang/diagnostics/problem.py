@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -108,6 +109,21 @@ class Problem:
             span=(calls or here)[0].span,
             related=(Related(self.span, "the place"), *self.related),
             fixes=tuple(f for f in self.fixes if all(e.span.path == path for e in f.edits)),
+        )
+
+    def renamed(self, name: Callable[[str], str]) -> Problem:
+        """The same problem with every file under the name that `name` gives for its path."""
+
+        def at(span: Span) -> Span:
+            return replace(span, path=name(span.path))
+
+        return replace(
+            self,
+            span=at(self.span),
+            related=tuple(replace(r, span=at(r.span)) for r in self.related),
+            fixes=tuple(
+                replace(f, edits=tuple(replace(e, span=at(e.span)) for e in f.edits)) for f in self.fixes
+            ),
         )
 
     def with_severity(self, severity: Severity) -> Problem:

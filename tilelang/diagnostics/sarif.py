@@ -1,12 +1,14 @@
 """Problems as SARIF 2.1.0, the format that code hosts show as annotations (OASIS, sarif-v2.1.0).
 
-Lines and columns are ours: SARIF counts from 1 too, ends are exclusive, and `columnKind` says code points.
+Lines and columns are ours: SARIF counts from 1 too, ends are exclusive, and `columnKind` says code points. A
+place in a cell of a notebook is told by its file, with the region of the JSON that holds the text, and the
+cell as a logical location (section 3.33).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +16,9 @@ from urllib.parse import quote
 from tilelang.diagnostics.pages import rule_page
 from tilelang.diagnostics.problem import Fix, Problem, Severity
 from tilelang.diagnostics.rule import Rule
-from tilelang.diagnostics.span import Span
+from tilelang.diagnostics.span import Span, cell_of
+
+InFile = Callable[[Span], Span | None]
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {
@@ -25,15 +29,19 @@ _LEVELS = {
 }
 
 
-def to_sarif(problems: Iterable[Problem], rules: Mapping[str, Rule], version: str) -> str:
-    """One SARIF log with one run. `version` is the version of this tool."""
+def to_sarif(
+    problems: Iterable[Problem], rules: Mapping[str, Rule], version: str, in_file: InFile = lambda _: None
+) -> str:
+    """One SARIF log with one run. `version` is the version of this tool; `in_file` gives the place in the
+    file of a place in a cell of a notebook, None where that is not known.
+    """
     problems = list(problems)
     used = [rules[name] for name in sorted({p.rule for p in problems}) if name in rules]
     index = {rule.name: i for i, rule in enumerate(used)}
     run = {
         "tool": {"driver": {"name": "tilelang", "version": version, "rules": [_rule(r) for r in used]}},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(p, index) for p in problems],
+        "results": [_result(p, index, in_file) for p in problems],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
 
@@ -51,18 +59,18 @@ def _rule(rule: Rule) -> dict[str, Any]:
     return described
 
 
-def _result(problem: Problem, index: Mapping[str, int]) -> dict[str, Any]:
+def _result(problem: Problem, index: Mapping[str, int], in_file: InFile) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": problem.rule,
         "level": _LEVELS[problem.severity],
         "message": {"text": problem.message},
-        "locations": [{"physicalLocation": _place(problem.span)}],
+        "locations": [_place(problem.span, in_file)],
     }
     if problem.rule in index:
         result["ruleIndex"] = index[problem.rule]
     if problem.related:
         result["relatedLocations"] = [
-            {"id": i, "physicalLocation": _place(r.span), "message": {"text": r.message}}
+            {"id": i, **_place(r.span, in_file), "message": {"text": r.message}}
             for i, r in enumerate(problem.related)
         ]
     if problem.fixes:
@@ -86,8 +94,16 @@ def _fix(fix: Fix) -> dict[str, Any]:
     return {"description": {"text": fix.title}, "artifactChanges": changes}
 
 
-def _place(span: Span) -> dict[str, Any]:
-    return {"artifactLocation": {"uri": _uri(span.path)}, "region": _region(span)}
+def _place(span: Span, in_file: InFile) -> dict[str, Any]:
+    file, cell = cell_of(span.path)
+    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(file)}}
+    if cell is None:
+        return {"physicalLocation": {**place, "region": _region(span)}}
+    found = in_file(span)
+    if found is not None:
+        place["region"] = _region(found)
+    logical = {"name": f"cell {cell}, line {span.line}", "fullyQualifiedName": span.path, "kind": "cell"}
+    return {"physicalLocation": place, "logicalLocations": [logical]}
 
 
 def _region(span: Span) -> dict[str, int]:
