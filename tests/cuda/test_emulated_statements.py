@@ -87,6 +87,54 @@ def test_an_assumption_about_an_index_takes_its_guard_away(rng: np.random.Genera
     assert "?" not in lowered.source.text.partition("{")[2]
 
 
+ELSEWHERE = """
+@tilelang.jit
+def double(A, B, whole: T.int32):
+    N = T.dynamic("N")
+    A: T.Tensor((4, N), "float16")
+    B: T.Tensor((4, N), "float16")
+    with T.Kernel(T.ceildiv(N, 256), 4, threads=32) as (bx, by):
+        if whole > 0:
+            T.assume(N % 8 == 0)
+            for i in T.Parallel(256):
+                B[by, bx * 256 + i] = A[by, bx * 256 + i] * 2
+        else:
+            for i in T.Parallel(256):
+                B[by, bx * 256 + i] = A[by, bx * 256 + i] * 2
+"""
+
+
+@pytest.mark.parametrize(("n", "whole"), [(264, 1), (263, 0)])
+def test_an_assumption_holds_in_its_branch_alone(rng: np.random.Generator, n: int, whole: int) -> None:
+    a, b = random(rng, (4, n), "float16"), poison((4, n), "float16")
+    lowered = lower_text(ELSEWHERE)
+    run(lowered, {"A": a, "B": b}, {"N": n, "whole": whole})
+    assert np.array_equal(b, a * 2)
+    then, _, other = lowered.source.text.partition("} else {")
+    assert "uint4" in then and "uint4" not in other
+
+
+BY_SOME_WARPS = """
+@tilelang.jit
+def double(A, B, n: T.int32):
+    A: T.Tensor((64,), "float32")
+    B: T.Tensor((64,), "float32")
+    with T.Kernel(1, threads=64):
+        t = T.get_thread_binding()
+        if t < 32:
+            T.assume(0 <= n < 64)
+            for k in T.serial(t, n, 32):
+                T.assume(0 <= k < 64)
+                B[k] = A[k] * 2
+"""
+
+
+def test_an_assumption_may_stand_in_the_code_of_some_warps(rng: np.random.Generator) -> None:
+    a, b = random(rng, 64, "float32"), poison(64, "float32")
+    run(lower_text(BY_SOME_WARPS), {"A": a, "B": b}, {"n": 50})
+    assert np.array_equal(b[:50], a[:50] * 2) and np.isnan(b[50:]).all()
+
+
 WINDOWS = """
 @tilelang.jit
 def windows(X, Y, stride, dilation, pad):

@@ -108,6 +108,7 @@ class _Lowering:
         self._private = _thread_dependent(func.body)
         self.block_level: set[int] = set()
         self._kept: list[Any] = []  # the statements themselves, so that their handles stay theirs
+        self._assumed: list[Any] = []  # what T.assume says, the innermost body's last
         self._divergent = 0  # conditions around the statement that differ between threads
         self._axes = thread_numbers(thread_axes(func.body))
         self.teams: dict[int, Branches] = {}
@@ -224,7 +225,7 @@ class _Lowering:
         self._active, self._divergent = team.has(np.arange(self._total)), 0
         below = X.And(X.GE(thread, index(0)), X.LT(thread, index(team.threads)))
         with self.block.analyzer.constraint_scope(below):
-            made = lower(body)
+            made = self._body(body, lower)
         self.block, self._active, self._divergent = before
         return made
 
@@ -236,14 +237,25 @@ class _Lowering:
     def _under(self, divergent: bool, mask: np.ndarray | None, body: Any) -> Any:
         """`body` where, if `divergent`, only the threads of `mask` come (None: nobody knows which)."""
         if not divergent:
-            return self.statement(body)
+            return self._body(body, self.statement)
         before = self._active
         self._active = None if mask is None or before is None else before & mask
         self._divergent += 1
-        made = self.statement(body)
+        made = self._body(body, self.statement)
         self._divergent -= 1
         self._active = before
         return made
+
+    def _body(self, body: Any, lower: Callable[[Any], Any]) -> Any:
+        """What `lower` makes of a branch or of the body of a loop; what is assumed there holds there alone."""
+        before = len(self._assumed)
+        try:
+            return lower(body)
+        finally:  # the analyzer leaves scopes only in the order in which they were entered
+            while len(self._assumed) > before:
+                inner = self._assumed.pop()
+                if inner is not None:
+                    inner.__exit__(None, None, None)
 
     def _threads_that(self, condition: Any) -> np.ndarray | None:
         """The threads for which a condition holds, if it depends on nothing else."""
@@ -288,7 +300,7 @@ class _Lowering:
     def _evaluate(self, stmt: X.Evaluate) -> Any:
         call = stmt.value
         if tile_ops.is_call(call, tile_ops.ASSUME):
-            self._kept.append(assume(self.block.analyzer, call))
+            self._assumed.append(assume(self.block.analyzer, call))
             return None
         if tile_ops.is_call(call, tile_ops.PRINT_ONCE):
             said = X.Evaluate(self._expression(call), stmt.span)
