@@ -48,6 +48,10 @@ BODIES = {
         "f[i] = T.if_then_else(i > 2, s[i], f[i])\n            s[i] = s[i] + 1",
         lambda s, f: (s + 1, np.where(np.arange(ROWS) > 2, s, f)),
     ),
+    "after its store": (
+        "s[i] = s[i] * 2\n            f[i] = f[i] - s[i]\n            s[i] = s[i] + f[i]",
+        lambda s, f: (s * 2 + f - s * 2, f - s * 2),
+    ),
     "stored alone": ("s[i] = s[i] + f[i]", lambda s, f: (s + f, f)),
 }
 
@@ -69,4 +73,4 @@ def test_every_thread_reads_before_one_stores(name: str, rng: np.random.Generato
 
 def test_what_was_stored_in_the_same_iteration_cannot_be_read_first() -> None:
     with pytest.raises(KernelError, match="use a shared copy"):
-        run_text(text("s[i] = f[i] + 1\n            f[i] = s[i]"), {})
+        run_text(text("old = f[i]\n            s[i] = old + 1\n            f[i] = s[i] - old"), {})

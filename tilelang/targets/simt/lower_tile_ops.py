@@ -247,7 +247,7 @@ class _Lowering:
         return made
 
     def _body(self, body: Any, lower: Callable[[Any], Any]) -> Any:
-        """What `lower` makes of a branch or of the body of a loop; what is assumed there holds there alone."""
+        """What `lower` makes of a branch or a loop's body; what is assumed there holds there alone."""
         before = len(self._assumed)
         try:
             return lower(body)

@@ -1,7 +1,8 @@
 """What a loop reads of memory that it also writes, where several threads run the same iteration.
 
 Only one of these threads stores; the others must have read before it does. Such reads are done first, into
-registers, and the barrier between the two steps is placed as everywhere (`passes.insert_sync`).
+registers, and the barrier between the two steps is placed as everywhere (`passes.insert_sync`). What an
+iteration reads after it has stored it makes two loops of one, with the barrier between them.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir.evaluate import NotEvaluable, is_choice
+from tilelang.ir.tile_ops import seq
 from tilelang.passes.guard_bounds import conjunction
-from tilelang.passes.parallel_loop import in_memory
-from tilelang.passes.walk import children, map_operands, uses, walk
+from tilelang.passes.parallel_loop import ParallelLoop, in_memory, nested_parallel, parallel_loop
+from tilelang.passes.walk import children, constant, map_operands, uses, walk
 
 Key = tuple[int, str]  # of an element: its buffer, and its indices as text
 
@@ -62,6 +64,50 @@ def held_reads(body: Any) -> dict[Key, HeldRead]:
             condition = None
         found[key_of(load)] = HeldRead(load, condition)
     return found
+
+
+def in_two(loop: ParallelLoop) -> tuple[ParallelLoop, ParallelLoop] | None:
+    """The loop as two, the second from the statement on that reads what the loop has stored.
+
+    None where an iteration shares elements with others, which would then see another order, or where it keeps
+    scalars past that statement.
+    """
+    stmts = list(loop.body.seq) if isinstance(loop.body, X.SeqStmt) else []
+    for k in range(1, len(stmts)):
+        head, step, tail = (_part(loop, part) for part in (stmts[:k], stmts[k : k + 1], stmts[k:]))
+        stored = {a.buffer.__chandle__() for a in head.accesses if a.mode == "write" and in_memory(a.buffer)}
+        if any(a.mode == "read" and a.buffer.__chandle__() in stored for a in step.accesses):
+            return (head, tail) if _one_to_one(loop, head, tail) else None
+    return None
+
+
+def _part(loop: ParallelLoop, stmts: list[Any]) -> ParallelLoop:
+    """The loop over some of its statements."""
+    return parallel_loop(nested_parallel(loop.vars, loop.extents, seq(stmts), loop.notes, loop.span))
+
+
+def _one_to_one(loop: ParallelLoop, head: ParallelLoop, tail: ParallelLoop) -> bool:
+    """Whether all that `head` makes for `tail` are elements, each of one iteration alone."""
+    made = {
+        (s.var if isinstance(s, X.Bind) else s.buffer).__chandle__()
+        for s in walk(head.body)
+        if isinstance(s, X.Bind | X.AllocBuffer)
+    }
+    if uses(tail.body, made):
+        return False
+    written = {a.buffer.__chandle__() for a in head.accesses if a.mode == "write"}
+    places: dict[int, set[str]] = {}
+    for access in (*head.accesses, *tail.accesses):
+        handle = access.buffer.__chandle__()
+        if handle in written:
+            places.setdefault(handle, set()).add(str(list(access.indices)))
+            whole = all(
+                constant(n) == 1 or any(v.same_as(i) for i in access.indices)
+                for v, n in zip(loop.vars, loop.extents, strict=True)
+            )
+            if not whole:
+                return False
+    return all(len(at) == 1 for at in places.values())
 
 
 Read = tuple[Any, tuple[Any, ...], bool]  # the element, the conditions around it, whether no loop is

@@ -43,7 +43,7 @@ from tilelang.passes.walk import (
     walk,
 )
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
-from tilelang.targets.simt.ops.held_reads import Key, held_reads, key_of
+from tilelang.targets.simt.ops.held_reads import Key, held_reads, in_two, key_of
 from tilelang.targets.simt.ops.registers import Radix, fit_digits
 
 _UNROLLED = 32  # groups of a loop over memory that are unrolled completely
@@ -57,10 +57,21 @@ def lower_parallel(loop: ParallelLoop, block: Block) -> Any:
     try:
         if loop.stmt.__chandle__() in block.layouts.exchanges:
             return _exchange(loop, block)
-        return ParallelLowering(loop, block).run()
+        return _run(loop, block, block.layouts.loops[loop.stmt.__chandle__()])
     except NotEvaluable as problem:
         span = place_of(loop.span)
         raise KernelError([rules.FRAGMENT_LAYOUT.at(span, buffer=problem.args[0])]) from problem
+
+
+def _run(loop: ParallelLoop, block: Block, layout: Fragment) -> Any:
+    """The loop in one, or in two where threads that share an iteration would miss what one has stored."""
+    try:
+        return ParallelLowering(loop, block, layout).run()
+    except NotEvaluable:
+        parts = in_two(loop) if layout.replicas > 1 else None
+        if parts is None:
+            raise
+        return seq([_run(part, block, layout) for part in parts])
 
 
 def _exchange(loop: ParallelLoop, block: Block) -> Any:
