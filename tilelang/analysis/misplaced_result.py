@@ -14,8 +14,10 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from tilelang.analysis import block_write_race, bounds, grid_order, partly_used
+from tilelang.analysis.affine import affine
 from tilelang.analysis.dimension_names import DimensionNames
 from tilelang.analysis.gemm_axes import origin_text
+from tilelang.analysis.global_places import global_places
 from tilelang.analysis.subject import Subject, soften
 from tilelang.analysis.tile_axes import Origin, Written, tile_axes
 from tilelang.diagnostics.problem import Problem
@@ -50,7 +52,7 @@ def _misplaced(subject: Subject, blocks: frozenset[ir.Var]) -> Iterator[tuple[Wr
     turned = {w for pair in combinations(everything, 2) if _turned_over(subject, *pair, blocks) for w in pair}
     for written in everything:
         for source in written.axis or ():
-            if written in turned or _compared(written, source):
+            if written in turned or _compared(subject, written, source):
                 continue
             if _elsewhere(subject, written, source, blocks):
                 yield written, source
@@ -132,19 +134,29 @@ def _mixed(subject: Subject, written: Written, blocks: frozenset[ir.Var]) -> Ite
         start = source.start
         if start is None or set(start.terms) & set(to.terms) or not _counts(subject, start.terms, blocks):
             continue
-        if not _compared(written, source) and _of_the_result(subject, source, written.to):
+        if not _compared(subject, written, source) and _of_the_result(subject, source, written.to):
             yield written, source
 
 
-def _compared(written: Written, source: Origin) -> bool:
-    """Whether the block that is written comes from the same tensor as another one: distances."""
-    to = written.to.start
+def _compared(subject: Subject, written: Written, source: Origin) -> bool:
+    """Whether the block that is written comes from the same tensor as another one: distances. Not where the
+    other block is the place of another axis of the result, which is then the one that it belongs to.
+    """
+    to, start = written.to, source.start
+    if to.start is None or start is None:
+        return False
+    for place in subject.shared(global_places):
+        if not place.writes or place.buffer is not to.buffer:
+            continue
+        for d, first in enumerate(place.starts):
+            form = affine(first) if d != to.dim else None
+            if form is not None and all(form.coefficient(v) == c for v, c in start.terms.items()):
+                return False
     return any(
         o.buffer is source.buffer
         and o.dim == source.dim
         and o.start is not None
-        and to is not None
-        and set(o.start.terms) == set(to.terms)
+        and set(o.start.terms) == set(to.start.terms)
         for o in written.axis or ()
     )
 
