@@ -150,6 +150,30 @@ async def test_without_a_reference_the_program_says_what_is_right(run_text):
     assert result.latency_ms is not None and result.reference_ms is None
 
 
+UNPACK = """\
+import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit
+def k(A):
+    A: T.Tensor((8, 128), T.int4)
+    B = T.empty((8, 128), T.int32)
+    with T.Kernel(8, threads=128) as bx:
+        for i in T.Parallel(128):
+            B[bx, i] = T.cast(A[bx, i], T.int32)
+    return B
+"""
+
+
+async def test_elements_that_share_a_byte_are_given_as_bytes(run_text):
+    known = facts(tensor("A", 8, 128, dtype="int4"))
+    result = await run_text(UNPACK, known, path_first="no_other_tilelang")
+    assert result.passed, result.error
+    (case,) = result.cases
+    assert case.total == 8 * 128
+
+
 async def test_a_file_that_cannot_be_imported(run_text):
     text = HEAD + "import no_such_module\n\n@tilelang.jit\ndef k(A, B): return A + B\n"
     result = await run_text(text, ADD)

@@ -465,8 +465,14 @@ def extent_of(extent: int | str, sizes: dict[str, int]) -> int:
 def make_tensor(
     torch: Any, device: str, tensor: dict[str, Any], sizes: dict[str, int], generator: Any
 ) -> Any:
-    """A seeded input: normal floats, or small non-negative integers, which are safe as indices too."""
+    """A seeded input: normal floats, or small non-negative integers, which are safe as indices too.
+
+    Of elements that share a byte it holds all codes, as bytes: torch computes nothing in such dtypes.
+    """
     shape = [extent_of(e, sizes) for e in tensor["shape"]]
+    if shape and tensor["dtype"] in _PACKED:
+        codes = torch.randint(0, 256, [*shape[:-1], shape[-1] // 2], generator=generator).to(torch.uint8)
+        return codes.view(getattr(torch, _PACKED[tensor["dtype"]])).to(device)
     dtype = torch_dtype(torch, tensor["dtype"])
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=generator).to(device=device, dtype=dtype)
@@ -482,6 +488,9 @@ _DTYPES = {
     "e5m2_float8": "float8_e5m2",
     "tfloat32": "float32",
 }
+
+# Two elements in a byte, and the dtype of the bytes.
+_PACKED = {"int4": "int8", "uint4": "uint8", "float4_e2m1fn": "uint8"}
 
 
 def torch_dtype(torch: Any, name: str) -> Any:
