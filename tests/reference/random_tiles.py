@@ -637,6 +637,35 @@ class Writer:
         read = read.replace("x", a.name, 1) if read[0] == "x" else f"T.cast({a.name}[i, j], T.float32)"
         return self.each(b, self.held(f"{name}({read}, {self.number(-3, 3)})", b))
 
+    def _lanes(self, _: int) -> list[str]:
+        """What threads tell each other, written back to a row of a shared tile."""
+        shared = [t for t in self.tiles if t.is_shared and not t.dtype.startswith("float8")]
+        if not shared or self.shape[1] > self.threads:
+            return []
+        a, v, x = self.pick(shared), self.name("t"), self.name("x")
+        row, n = self.number(0, self.shape[0] - 1), self.number(1, 9)
+        told = self.pick(
+            (
+                f"T.shfl_xor({x}, {n}) + {x}",
+                f"T.shfl_down({x}, {n}) - T.shfl_up({x}, {n})",
+                f"T.shfl_sync({x}, {n}) * {v}",
+                f"T.shfl_xor({x}, {n % 4}, 8)",
+                f"T.warp_reduce_{self.pick(('sum', 'max', 'min', 'bitor'))}({x})",
+                f"T.any_sync({x} > {n}) * 3 + T.all_sync({x} < {n})",
+                f"T.syncthreads_count({x} == {n % 3}) - {v}",
+                f"T.cast(T.ballot({x} > 0), T.int32) % 8",
+            )
+        )
+        return [
+            f"{v} = T.get_thread_binding(0)",
+            f"{x} = T.alloc_var(T.int32, init=0)",
+            f"{x} = T.cast({a.name}[{row}, {v} % C], T.int32)",
+            f"{x} = {told}",
+            "T.sync_threads()",
+            f"if {v} < C:",
+            f"    {a.name}[{row}, {v}] = {self.held(x, a)}",
+        ]
+
     def _private(self, _: int) -> list[str]:
         """An array of each thread, in thread code."""
         v, x = self.name("t"), self.name("p")
@@ -778,6 +807,7 @@ STATEMENTS = (
     "bits",
     "macro",
     "private",
+    "lanes",
     *NESTED,
 )
 
