@@ -234,8 +234,12 @@ def check_program(
     """
     subject = Subject(program, parse_target(target), text)
     found = list(program.problems)
-    for check in (verify, *CHECKS):
-        found += _guarded(check, subject)
+    found += _guarded(verify, subject)
+    wrong = any(p.severity is Severity.ERROR for p in found)
+    for check in CHECKS:
+        # An operation that is an error may have named the wrong tile, and others do nothing but for it.
+        if not (wrong and check is unread_write.check):
+            found += _guarded(check, subject)
     lacking = {
         p.span for p in found if p.rule == MISSING_ON_TARGET.name
     }  # says more than that we lack it too
