@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from tilelang.analysis import partly_used
 from tilelang.analysis.dimension_names import DimensionNames
+from tilelang.analysis.meant_shift import meant_shift
 from tilelang.analysis.subject import Subject, soften
 from tilelang.analysis.tile_axes import Axis, Origin, Product, pairs, tile_axes
 from tilelang.diagnostics.problem import Problem, Related
@@ -145,7 +146,10 @@ def _alone(names: DimensionNames, one: Axis, other: Axis, var: ir.Var, loaded: b
 
 
 def _beside(subject: Subject, product: Product, options: _Options) -> tuple[Origin, Origin] | None:
-    """The two summed axes where they go along together, a constant apart, through dimensions of one size."""
+    """The two summed axes where they go along together, a constant apart, through dimensions of one size.
+
+    Of one tensor they are a lag, as in an autocorrelation.
+    """
     names = subject.shared(DimensionNames)
     found = None
     for one, other in _summed(product, options):
@@ -153,6 +157,12 @@ def _beside(subject: Subject, product: Product, options: _Options) -> tuple[Orig
             return None
         (x,), (y,) = one, other
         if x.start is None or y.start is None or not x.start.terms or names.differ(*_dims(x, y)):
+            return None
+        if (
+            x.buffer is y.buffer
+            or meant_shift(subject, x.buffer, x.dim)
+            or meant_shift(subject, y.buffer, y.dim)
+        ):
             return None
         if x.start.terms != y.start.terms or x.start.constant == y.start.constant:
             return None

@@ -42,7 +42,8 @@ def _outside(uses: TensorUses, use: TensorUse) -> Iterator[Problem]:
         for dim in range(len(place.starts)):
             for var, outside, count in uses.steps_outside(place, dim):
                 # All of them are index-out-of-bounds.
-                if count > outside >= count - outside and _comparable(uses, place.buffer.shape[dim], var):
+                counts = count > outside >= count - outside and not uses.whole_without(place, dim, var)
+                if counts and _comparable(uses, place.buffer.shape[dim], var):
                     other = _inside(uses, use, dim, var)
                     if other is not None:
                         yield soften(_problem(uses, place, dim, var, outside, count, other), place.context)

@@ -2,14 +2,16 @@
 
 `m[0]` in place of `m[i]`, where `T.reduce_max(s, m, dim=1)` made a maximum for each row. A constant, a block
 or an outer loop in the index picks one row; silent where the statement uses the row's own value too (all
-relative to the first), and where an outer loop goes through all rows.
+relative to the first), and where outer loops go through most of the rows, by ones or by pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilelang.analysis.affine import affine
 from tilelang.analysis.collisions import loads_of
+from tilelang.analysis.global_places import global_places
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.bounds import ONE_ROW_FOR_ALL
@@ -131,8 +133,26 @@ def _picks_one(subject: Subject, index: object, store: Store, tile: Buffer) -> b
     known = {b.var for b in subject.program.buffers if b.known}
     if behind & (known | set(store.context.parallel_vars())) or not behind <= set(subject.ranges):
         return False
-    rows = as_int(tile.shape[0])
-    return not any(as_int(subject.ranges[v][1]) == rows for v in behind)
+    rows, taken = as_int(tile.shape[0]), len({show(x.indices[0]) for x in _loads_from(store, tile)})
+    for var in behind:
+        steps = as_int(subject.ranges[var][1])
+        if steps is None:
+            if not _counts_tiles(subject, var):
+                return False
+            continue
+        taken *= steps
+    return not behind or (rows is not None and 2 * taken < rows)
+
+
+def _counts_tiles(subject: Subject, var: ir.Var) -> bool:
+    """Whether an open loop or grid goes through tensors in tiles, and never element by element."""
+    forms = [affine(s) for p in subject.shared(global_places) for s in p.starts]
+    steps = {abs(f.coefficient(var)) for f in forms if f is not None and f.coefficient(var)}
+    return bool(steps) and 1 not in steps
+
+
+def _loads_from(store: Store, tile: Buffer) -> list[ir.TensorLoad]:
+    return [x for x in loads_of(store.value) if x.source.same_as(tile.var)]
 
 
 def _place(subject: Subject, store: Store, tile: Buffer, index: object) -> Span:

@@ -106,6 +106,16 @@ class TensorUses:
             first += step * low + max(0, step * (count - 1))
         return first < size
 
+    def whole_without(self, place: GlobalPlace, dim: int, var: ir.Var) -> bool:
+        """Whether a place would go through a whole dimension although `var` stayed at its first value."""
+        form, size = self._form(place)[dim], self.number(place.buffer.shape[dim])
+        first = self._range(var)[0]
+        if form is None or size is None or first is None or len(form.terms) < 2:
+            return False
+        others = {v: c for v, c in form.terms.items() if not v.same_as(var)}
+        rest = Affine(others, form.constant + first * form.coefficient(var))
+        return self._covers(rest, self.number(place.extents[dim]), size)
+
     def shifted(self, use: TensorUse, dim: int) -> bool:
         """Whether a statement would go through a whole dimension but for a constant in its index."""
         size = self.number(use.buffer.shape[dim])
@@ -196,7 +206,10 @@ class TensorUses:
     def _spans(self, place: GlobalPlace, dim: int, size: int, shift: int = 0) -> bool:
         """Whether the tiles of a place lie side by side over [0, size), moved back by `shift`."""
         form, span = self._form(place)[dim], self.number(place.extents[dim])
-        if form is None or span is None:
+        return form is not None and self._covers(form, span, size, shift)
+
+    def _covers(self, form: Affine, span: int | None, size: int, shift: int = 0) -> bool:
+        if span is None:
             return False
         low = form.constant - shift
         if not form.terms:
