@@ -97,6 +97,18 @@ def k(A, B, N=128):
         T.copy(f, B[0:64])
         B[64] = f[3]
 """
+SWAPPED_COUNT = """
+@tilelang.jit
+def k(A, B):
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    B: T.Tensor((N,), T.float32)
+    with T.Kernel(1, threads=64) as bx:
+        f = T.alloc_fragment((64,), T.float32)
+        for k in T.serial(T.ceildiv(64, N)):
+            T.copy(A[k * 64], f)
+            T.copy(f, B[k * 64])
+"""
 RETURNED = """
 @tilelang.jit
 def k(A):
@@ -153,7 +165,7 @@ def k(A):
         (
             "atomic-scope",
             "Write `f[3] += 1.0`",
-            SMALL.replace("B[64] = f[3]", "T.atomic_add(f[3], 1.0)"),
+            SMALL.replace("B[64]", "T.atomic_add(f[3], 1.0)\n        B[64]"),
             "f[3] += 1.0",
         ),
         ("output-not-returned", "Add `return B`", RETURNED, "        T.copy(A, B)\n    return B\n"),
@@ -223,6 +235,12 @@ def k(A):
             "Swap the first two extents of the grid",
             SWAPPED,
             "T.Kernel(T.ceildiv(N, 64), T.ceildiv(M, 32), threads=128)",
+        ),
+        (
+            "partly-used",
+            "Exchange the arguments of T.ceildiv",
+            SWAPPED_COUNT,
+            "T.serial(T.ceildiv(N, 64))",
         ),
         (
             "local-parallel-index",
@@ -342,7 +360,7 @@ def k(A, B, C):
         T.copy(s, f)
         T.clear(r)
         {statement}
-        T.copy(f, s)
+        T.copy(f, C)
         T.copy(t, C[0:128, 0:32])
         T.copy(s, C)
         T.copy(r, C[0, 0:64])

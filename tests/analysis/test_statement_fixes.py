@@ -63,8 +63,8 @@ FIXES = [
     ),
     (
         "tile-as-scalar",
-        "for i, j in T.Parallel(64, 32):\n    f[i, j] = s",
-        "for i, j in T.Parallel(64, 32):\n    f[i, j] = s[i, j]",
+        "for i, j in T.Parallel(64, 32):\n    f[i, j] += s",
+        "for i, j in T.Parallel(64, 32):\n    f[i, j] += s[i, j]",
     ),
     ("tile-as-scalar", "f[0, 0] = r + 1", "f[0, 0] = r[0] + 1"),
     (

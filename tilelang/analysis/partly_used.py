@@ -24,6 +24,7 @@ from tilelang.analysis.coverage import ranges_text
 from tilelang.analysis.dimension_names import DimensionNames
 from tilelang.analysis.global_places import GlobalPlace, global_places
 from tilelang.analysis.subject import Subject
+from tilelang.analysis.swapped_ceildiv import swapped_counts
 from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
 from tilelang.analysis.tile_axes import tile_axes
 from tilelang.diagnostics.problem import Problem, Related
@@ -41,6 +42,10 @@ from tvm import ir  # isort: skip
 def check(subject: Subject) -> Iterator[Problem]:
     """One problem for each tensor, and one for each loop or grid that stops short."""
     if not subject.program.complete or subject.launch is None:
+        return
+    swapped = subject.shared(swapped_counts)
+    if swapped:
+        yield from swapped
         return
     uses = subject.shared(tensor_uses)
     doubtful = [use for use in uses.uses if not uses.plainly_whole(use) and _unconditional(use)]

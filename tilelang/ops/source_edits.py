@@ -98,6 +98,14 @@ def argument_of(call: Span, source: str, position: int, name: str) -> ast.expr |
     return next((k.value for k in node.keywords if k.arg == name), None)
 
 
+def argument_span(call: Span, source: str, position: int) -> Span | None:
+    """The place of a positional argument of the call at a span; None if it has no such argument."""
+    node = _call_at(call, source)
+    if node is None or position >= len(node.args) or any(isinstance(a, ast.Starred) for a in node.args):
+        return None
+    return _span_in(call, source, node.args[position])
+
+
 def entry_spans(outer: Span, source: str) -> list[Span]:
     """The places of the values of the dict written out at a span; none if it is something else, or takes
     entries from elsewhere.

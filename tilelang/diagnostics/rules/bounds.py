@@ -83,6 +83,11 @@ PARTLY_COUNTED = replace(
     message="{var} stops short of dimension {dim} ({name}) of {buffer}, which is named here: no block {does} "
     "{missing}{when}",
 )
+SWAPPED_CEILDIV = replace(
+    PARTLY_USED,
+    message="{var} goes through dimension {dim} of {buffer} in steps of {block}, of which it has "
+    "T.ceildiv({size}, {block}): the arguments of T.ceildiv are the wrong way round",
+)
 ONE_BLOCK_OF_MANY = replace(
     PARTLY_USED,
     message="{var} is always 0, since the grid has one block along it, but it walks dimension {dim} ({name}) "
