@@ -44,6 +44,13 @@ class DimensionNames:
         size = buffer.shape[dim]
         return str(size.name) if isinstance(size, ir.Var) else None
 
+    def mentioned(self, buffer: Buffer, dim: int) -> set[str]:
+        """The names in a dimension's annotation: `N` of `2 * N // 32`."""
+        written = self._of(buffer)[dim]
+        if written is None:
+            return set()
+        return set("".join(c if c.isalnum() or c == "_" else " " for c in written.text).split())
+
     def same(self, a: Buffer, i: int, b: Buffer, j: int) -> bool | None:
         """Whether two dimensions are one by name; None where names do not say it."""
         if a is b and i == j:

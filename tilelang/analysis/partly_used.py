@@ -23,6 +23,7 @@ from tilelang.analysis.affine import affine
 from tilelang.analysis.coverage import ranges_text
 from tilelang.analysis.dimension_names import DimensionNames
 from tilelang.analysis.global_places import GlobalPlace, global_places
+from tilelang.analysis.meant_shift import is_meant
 from tilelang.analysis.subject import Subject
 from tilelang.analysis.swapped_ceildiv import swapped_counts
 from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
@@ -151,6 +152,8 @@ def _used_whole(uses: TensorUses, use: TensorUse, dim: int) -> tuple[TensorUse, 
     shift = uses.shifted(use, dim) and (back or not _in_product(uses.subject, use, dim))
     symbolic = as_int(use.buffer.shape[dim]) is None
     least = max(1, uses.standing(use, dim) if symbolic else 1)
+    if uses.shifted(use, dim) and any(is_meant(uses.subject, p, dim) for p in use.places):
+        return None
     for other in uses.uses:
         if other is use or other.buffer in uses.unknown or (shift and other.writes):
             continue

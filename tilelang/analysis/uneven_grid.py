@@ -1,24 +1,27 @@
 """uneven-grid: one axis of a grid counts whole blocks only, another one the last part of a block too.
 
 `N // 64` leaves the last columns out wherever 64 does not divide N. By itself that says that only multiples
-are given; beside `T.ceildiv(M, 64)`, for a size as open as N, it is a tail that was forgotten. A kernel that
-counts other sizes in whole blocks, or asserts something of them, takes multiples only.
+are given; beside `T.ceildiv(M, 64)`, for a size as open as N, it may be a tail that was forgotten, or a
+ragged number of rows beside a width that is always padded: a hint. Where the kernel counts the last part of N
+itself in another place, or tests indices against N, it contradicts itself: a warning. A kernel that counts
+other sizes in whole blocks, or asserts something of them, takes multiples only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tilelang.analysis.affine import affine
 from tilelang.analysis.dimension_names import DimensionNames
 from tilelang.analysis.global_places import GlobalPlace, global_places
 from tilelang.analysis.subject import Subject
-from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.rules.bounds import UNEVEN_GRID
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_ops import CHECK, is_call
 from tilelang.ir.tile_program import Evaluate, For, walk
-from tilelang.ir.values import Value, as_int
+from tilelang.ir.values import Unknown, Value, as_int
 from tilelang.ops.operands import declared
 
 from tvm import ir  # isort: skip
@@ -45,7 +48,7 @@ def check(subject: Subject) -> Iterator[Problem]:
             dim = next(
                 d for d, s in enumerate(place.buffer.shape) if isinstance(s, ir.Var) and s.same_as(size)
             )
-            yield UNEVEN_GRID.at(
+            problem = UNEVEN_GRID.at(
                 launch.span,
                 related=declared(place.buffer),
                 var=var.name,
@@ -56,6 +59,7 @@ def check(subject: Subject) -> Iterator[Problem]:
                 buffer=place.buffer.name,
                 other=other[0].name,
             )
+            yield problem if _minds_the_rest(subject, size) else replace(problem, severity=Severity.HINT)
             return
 
 
@@ -76,6 +80,19 @@ def _promised(subject: Subject) -> bool:
     return any(c is not None and c[0] in symbols and c[1] > 2 and c[2] == 0 for c in counted)
 
 
+def _minds_the_rest(subject: Subject, size: ir.Var) -> bool:
+    """Whether another loop or axis counts the last part of this size, or an index is tested against it."""
+    counts = (found for _, extent in subject.ranges.values() if (found := _division(extent)) is not None)
+    if any(of.same_as(size) and added > 0 for of, _, added in counts):
+        return True
+    return any(
+        size in free_vars(guard.condition)
+        for place in subject.shared(global_places)
+        for guard in place.context.guards
+        if not isinstance(guard.condition, Unknown)
+    )
+
+
 def _division(value: Value) -> tuple[ir.Var, int, int] | None:
     """(size, divisor, what is added) of `(size + n) // divisor`."""
     if not isinstance(value, X.FloorDiv):
@@ -88,11 +105,16 @@ def _division(value: Value) -> tuple[ir.Var, int, int] | None:
 
 
 def _writes(subject: Subject, var: ir.Var, size: ir.Var, step: int) -> GlobalPlace | None:
-    """A write that goes through a dimension of this size in steps of a block."""
-    for place in subject.shared(global_places):
+    """A write that goes through a dimension of this size in steps of a block; None where its tensor is
+    written elsewhere too.
+    """
+    writes = [p for p in subject.shared(global_places) if p.writes]
+    for place in writes:
+        if sum(p.buffer is place.buffer for p in writes) > 1:
+            continue
         for start, extent in zip(place.starts, place.buffer.shape, strict=True):
             form = affine(start)
             walks = form is not None and form.coefficient(var) == step
-            if place.writes and walks and isinstance(extent, ir.Var) and extent.same_as(size):
+            if walks and isinstance(extent, ir.Var) and extent.same_as(size):
                 return place
     return None

@@ -3,11 +3,14 @@ another block variable of the same kernel would go through exactly all of it.
 
 That a part is left out is no mistake by itself. That the index fits as soon as two of its entries are
 swapped, or one block variable stands in place of another that is not used there, is the evidence. Only sizes
-that are numbers: with open ones any two orders fit.
+that are numbers: with open ones any two orders fit. Silent where the annotation names what the variable
+counts (`2 * N // 32` of blocks along N: the first half of a fused tensor), and where nothing else that is
+read has that variable, so that its place is here.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
@@ -22,6 +25,7 @@ from tilelang.diagnostics.rules.bounds import SWAPPED_INDEX, WRONG_VARIABLE
 from tilelang.ir.prove import free_vars, substitute
 from tilelang.ir.values import as_int
 from tilelang.ops.operands import declared
+from tilelang.ops.source_edits import argument_of
 
 from tvm import ir  # isort: skip
 
@@ -82,10 +86,12 @@ def _mistaken(uses: TensorUses, use: TensorUse, place: GlobalPlace) -> Problem |
     unused = [v for v in launch.block_vars if not any(v in free_vars(s) for s in place.starts)]
     for dim, start in enumerate(place.starts):
         mine = [v for v in launch.block_vars if v in free_vars(start)]
-        if len(mine) != 1 or uses.exactly(place, dim):
+        if len(mine) != 1 or uses.exactly(place, dim) or not (use.writes or _read_by(uses, use, mine[0])):
             continue
         for var in unused:
             if _count(uses, var) in (1, _count(uses, mine[0])) or _of_another_name(uses, place, dim, var):
+                continue
+            if _named_by(uses, use, dim, mine[0], var):
                 continue
             starts = list(place.starts)
             starts[dim] = substitute(start, {mine[0]: var})
@@ -116,6 +122,32 @@ def _of_another_name(uses: TensorUses, place: GlobalPlace, dim: int, var: ir.Var
     }
     mine = names.words(place.buffer, dim)
     return mine is not None and bool(walked) and None not in walked and mine not in walked
+
+
+def _read_by(uses: TensorUses, use: TensorUse, var: ir.Var) -> bool:
+    """Whether another tensor is read at an index with the variable."""
+    return any(
+        not place.writes and place.buffer is not use.buffer and any(var in free_vars(s) for s in place.starts)
+        for place in uses.subject.shared(global_places)
+    )
+
+
+def _named_by(uses: TensorUses, use: TensorUse, dim: int, var: ir.Var, other: ir.Var) -> bool:
+    """Whether a dimension is written with a name that `var` counts in the grid, and `other` does not."""
+    subject, launch = uses.subject, uses.subject.launch
+    if launch is None:
+        return False
+    counted = [
+        _words(argument_of(launch.span, subject.text, k, "")) if v.same_as(var) or v.same_as(other) else set()
+        for k, v in enumerate(launch.block_vars)
+    ]
+    at = dict(zip(launch.block_vars, counted, strict=True))
+    written = subject.shared(DimensionNames).mentioned(use.buffer, dim)
+    return bool(written & at[var]) and not written & at[other]
+
+
+def _words(node: ast.expr | None) -> set[str]:
+    return set() if node is None else {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
 def _count(uses: TensorUses, var: ir.Var) -> int | None:
