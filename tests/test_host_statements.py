@@ -68,7 +68,7 @@ def test_the_meaning_of_the_program_agrees():
 
 
 def test_launches_that_only_a_host_could_count_are_refused():
-    with pytest.raises(KernelError, match="iterations are known only at run time"):
+    with pytest.raises(KernelError, match="how often this loop runs is known only when the kernel runs"):
 
         @T.prim_func
         def counted(k: T.int32, B: T.Tensor((SIZE,), "float32")):

@@ -96,7 +96,7 @@ def _too_few(prover: Prover, extent: Value, step: int, size: Value) -> bool:
     """Whether an extent is ceildiv(step, size), and that is another number than ceildiv(size, step)."""
     count, number = as_int(extent), as_int(size)
     if number is not None:
-        return count is not None and count == -(-step // number) and count * step < number
+        return count is not None and number > 0 and count == -(-step // number) and count * step < number
     if not isinstance(size, ir.Var) or count is not None:
         return False
     turned = X.floordiv(size - 1 + step, size)
