@@ -83,7 +83,8 @@ def apart(func: X.PrimFunc) -> X.PrimFunc:
     touched: dict[int, set[int]] = {}  # part at the top -> shared buffers
     for part in _parts(func.body):
         found = (a.buffer for a in all_accesses(part) if a.buffer.scope().startswith("shared"))
-        touched[part.__chandle__()] = {views.get(b.__chandle__(), b.__chandle__()) for b in found}
+        handles: set[int] = {b.__chandle__() for b in found}
+        touched[part.__chandle__()] = {views.get(h, h) for h in handles}
     order = list(touched)
     first = {h: k for k, part in reversed(list(enumerate(order))) for h in touched[part]}
     last = {h: k for k, part in enumerate(order) for h in touched[part]}
