@@ -50,8 +50,9 @@ def check(program: Program, seed: int, targets: tuple[str, ...]) -> None:
     for target in targets:
         try:
             lowered = lower_text(program.text, target, **fixed, R=rows, C=columns)
-        except KernelError as refused:  # what a part of a fragment asks of other threads
-            assert "fragment" in str(refused), f"{program.text}\n{refused}"
+        except KernelError as refused:
+            # A part of a fragment asks for what other threads have; a small product has less than the warps.
+            assert "fragment" in str(refused) or "gemm-tile" in str(refused), f"{program.text}\n{refused}"
             continue
         found = [poison(tuple(w.shape), str(w.dtype).removeprefix("torch.")) for w in want]
         tensors = dict(zip(program.outputs, found, strict=True))
