@@ -93,7 +93,8 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
     if src is None or dst is None or not (src.fits_rank and dst.fits_rank):
         return
     name = f"T.cum{record.value('kind')}"
-    for region, argument in ((src, "src"), (dst, "dst")):
+    operands = [(src, "src")] if dst.buffer is src.buffer else [(src, "src"), (dst, "dst")]
+    for region, argument in operands:  # in place there is one to name
         if region.buffer.scope not in ("shared", "local.fragment"):
             yield SCAN_SCOPE.at(
                 record.span_of(argument),
