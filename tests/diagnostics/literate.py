@@ -9,7 +9,11 @@ expects one problem of that severity and rule whose message contains the text, a
 
     acc = T.alloc_fragment((64, 64), "float32")  # reveal: float32[64, 64] fragment
 
-expects that text among what the compiler knows about the buffers, operations and loops of the line.
+expects that text among what the compiler knows about the buffers, operations and loops of the line, and
+
+        T.clear(acc)  # silent: the accumulator is written before the product adds to it
+
+marks a near miss of the page's rule: the line where it might fire, and why it does not.
 Matching is two-way: every problem must be expected, but for the hint `guarded-tail`, which nearly every
 kernel over tensors of any size has: it is matched only in fences that expect one. ```` ```python
 target=hip:gfx942 ```` checks for another target than cuda:sm_90; ```` ```python lower ```` also lowers the
@@ -36,9 +40,10 @@ PRELUDE = "import tilelang\nimport tilelang.language as T\n\n"
 EVERYWHERE = "guarded-tail"
 _FENCE = re.compile(r"^```python([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _EXPECTED = re.compile(
-    r"#\s*(error|warning|info|hint):\s*\[([\w-]+)\]\s*(.*?)\s*(?=#\s*(?:error|warning|info|hint|reveal):|$)"
+    r"#\s*(error|warning|info|hint):\s*\[([\w-]+)\]\s*(.*?)\s*(?=#\s*(?:error|warning|info|hint|reveal|silent):|$)"
 )
-_REVEAL = re.compile(r"#\s*reveal:\s*(.*?)\s*(?=#\s*(?:error|warning|info|hint|reveal):|$)")
+_REVEAL = re.compile(r"#\s*reveal:\s*(.*?)\s*(?=#\s*(?:error|warning|info|hint|reveal|silent):|$)")
+_SILENT = re.compile(r"#\s*silent:\s*\S")
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ class Fence:
     lower: bool = False
     expected: tuple[Expected, ...] = ()
     reveals: tuple[tuple[int, str], ...] = ()
+    silent: tuple[int, ...] = ()
 
 
 def fences(page: Path) -> list[Fence]:
@@ -89,7 +95,11 @@ def disagreements(fence: Fence) -> list[str]:
         left += problems_of_lowering(fence)
     if not any(e.rule == EVERYWHERE for e in fence.expected):
         left = [p for p in left if p.rule != EVERYWHERE]
-    found = []
+    found = [
+        f"{_at(fence, wanted.line)}: is marked silent and expects {wanted}"
+        for wanted in fence.expected
+        if wanted.rule == fence.page.stem and wanted.line in fence.silent
+    ]
     for wanted in fence.expected:
         match = next((p for p in left if wanted.fits(p)), None)
         if match is None:
@@ -145,10 +155,11 @@ def _fence(page: Path, text: str, match: re.Match[str]) -> Fence:
     first = text.count("\n", 0, match.start(2))
     options = dict(part.split("=", 1) for part in match.group(1).split() if "=" in part)
     module = prelude + code
-    expected, reveals = [], []
+    expected, reveals, silent = [], [], []
     for number, line in enumerate(module.split("\n"), start=1):
         expected += [Expected(number, *m.groups()) for m in _EXPECTED.finditer(line)]
         reveals += [(number, m.group(1)) for m in _REVEAL.finditer(line)]
+        silent += [number for _ in _SILENT.finditer(line)]
     return Fence(
         page,
         module,
@@ -157,6 +168,7 @@ def _fence(page: Path, text: str, match: re.Match[str]) -> Fence:
         "lower" in match.group(1).split(),
         tuple(expected),
         tuple(reveals),
+        tuple(silent),
     )
 
 
