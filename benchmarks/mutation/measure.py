@@ -102,10 +102,10 @@ def measure(mutants: Sequence[Mutant], jobs: int, cache: Path | None = None) -> 
 
 def _start() -> None:
     """Import everything once, also what is imported late: children are forked from here, one per question."""
-    from benchmarks.mutation import emulated, truth
+    from benchmarks.mutation import emulated, meaning, truth
     from tilelang.targets.cpu import toolchain
 
-    _ = emulated, toolchain
+    _ = emulated, meaning, toolchain
     path = ROOT / "examples" / "quickstart.py"
     text = path.read_text(encoding="utf-8")
     check(str(path), text)
@@ -122,9 +122,10 @@ def _measure(work: tuple[Mutant, Path | None]) -> Result:
     found = _truth(mutant, cache)
     result = Result(mutant, found["verdict"], found["why"], seen, failed)
     if result.verdict != "wrong" and result.error:
-        found = _second_opinion(mutant, cache)
-        if found["verdict"] == "wrong":
-            return Result(mutant, "wrong", found["why"], seen, failed)
+        for opinion in (_emulated, _by_meaning):
+            found = opinion(mutant, cache)
+            if found["verdict"] == "wrong":
+                return Result(mutant, "wrong", found["why"], seen, failed)
         refused = [why for s in seen if s.severity == "error" and (why := _by_language(s))]
         if refused:  # one is enough: no call compiles it
             return Result(mutant, "wrong", refused[0], seen, failed, by_language=True)
@@ -171,21 +172,32 @@ def _truth(mutant: Mutant, cache: Path | None) -> Mapping[str, str]:
     return _kept(cache, "truth", mutant, find)
 
 
-def _second_opinion(mutant: Mutant, cache: Path | None) -> Mapping[str, str]:
+def _emulated(mutant: Mutant, cache: Path | None) -> Mapping[str, str]:
     """For a mutant with an error that runs well on the CPU: its GPU code, emulated thread by thread."""
     from benchmarks.mutation import emulated
 
+    return _opinion(emulated.judge, "emulated", mutant, cache)
+
+
+def _by_meaning(mutant: Mutant, cache: Path | None) -> Mapping[str, str]:
+    """For one that runs well there too: whether its program does what the language forbids."""
+    from benchmarks.mutation import meaning
+
+    return _opinion(meaning.judge, "meaning", mutant, cache)
+
+
+def _opinion(judge: Any, what: str, mutant: Mutant, cache: Path | None) -> Mapping[str, str]:
     def find() -> Mapping[str, str]:
         case = mutant.case
         try:
             found = isolated(
-                emulated.judge, mutant.text, case.kernel, case.runs[0], references(case)[0], seconds=180.0
+                judge, mutant.text, case.kernel, case.runs[0], references(case)[0], seconds=180.0
             )
         except (Died, RuntimeError) as error:
-            return {"verdict": "unjudged", "why": f"emulation: {error}"}
+            return {"verdict": "unjudged", "why": f"{what}: {error}"}
         return {"verdict": found.verdict, "why": found.why}
 
-    return _kept(cache, "emulated", mutant, find)
+    return _kept(cache, what, mutant, find)
 
 
 def _kept(cache: Path | None, what: str, mutant: Mutant, find: Any) -> Mapping[str, str]:
