@@ -1,4 +1,4 @@
-"""Random numbers of a thread: Philox4x32-10, the numbers that cuRAND gives for the same seed and sequence."""
+"""Random numbers of a thread: those that cuRAND gives for the same generator, seed and sequence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ def rng_init(seed: Any, seq: Any = None, off: Any = 0, generator: str = "curandS
     """Begin the numbers of this thread.
 
     seq: which of the independent sequences of `seed`, the number of the thread in the grid if None. off: how
-    many numbers of it to skip. generator: only the default, Philox4x32-10.
+    many numbers of it to skip. generator: "curandStatePhilox4_32_10_t", "curandStateXORWOW_t" or
+    "curandStateMRG32k3a_t"; only the first begins quickly, the others compute their way to the sequence.
     """
     raise OutsideKernelError("rng_init")
 
@@ -22,8 +23,8 @@ def rng_rand() -> Scalar:
 
 
 def rng_rand_float(bit: int = 32, dist: str = "uniform") -> Scalar:
-    """The next random float32.
+    """The next random float32, or float64.
 
-    dist: "uniform" in (0, 1], or "normal" with mean 0 and deviation 1. bit: only 32.
+    dist: "uniform" in (0, 1], or "normal" with mean 0 and deviation 1. bit: 32 or 64.
     """
     raise OutsideKernelError("rng_rand_float")
