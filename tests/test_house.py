@@ -55,6 +55,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "carver": {"arch", "carver"},
     "tools": {*_TOP, "tools", "carver"},
     "engine": {*_TOP, "engine"},
+    "cache": {*_TOP, "cache"},
     "tileop": {"language", "tileop"},
     # The language by other names, and what a target of the kind has.
     **{kind: {"arch", "language"} for kind in ("cpu", "cuda", "rocm", "metal")},

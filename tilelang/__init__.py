@@ -12,6 +12,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tilelang import released_modules
 from tilelang.version import LANGUAGE_VERSION, PACKAGE_VERSION
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ def __getattr__(name: str) -> Any:
     elif name == "tvm":  # `from tilelang import tvm`, as kernels write it
         value = importlib.import_module("tvm")
         importlib.import_module("tilelang.jit.pass_contexts").accept_language_keys()
+        importlib.import_module("tilelang.jit.tvm_names").add_released_names()
     else:
         raise AttributeError(f"module 'tilelang' has no attribute {name!r}")
     globals()[name] = value
@@ -199,3 +201,4 @@ class _Package(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Package
+released_modules.install()

@@ -18,6 +18,7 @@ from tilelang.cuda.target import target_is_cuda
 from tilelang.rocm.target import target_is_cdna, target_is_gfx950
 from tilelang.utils.tensor import torch_assert_close
 
+__path__: list[str] = []  # modules inside it by their released paths: tilelang/released_modules.py
 __all__ = [
     "PerfResult",
     "Requirement",

@@ -56,6 +56,7 @@ from tilelang.frontend.scalars import any_traced, any_unknown
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.source import Source
 from tilelang.ir.values import Unknown
+from tilelang.language.released_parts import LANGUAGE_PARTS
 
 MODULE_LIMITS = Limits(steps=60_000, depth=30, sequence=10_000)
 _OPENING = ("globals", "exec", "get_ipython")
@@ -173,7 +174,7 @@ class StaticEnvironment:
 
     def _module(self, source: Source, name: str, level: int) -> Any:
         if level == 0:
-            if name in LANGUAGE_MODULES:
+            if name in LANGUAGE_MODULES or name in LANGUAGE_PARTS:
                 return language
             known = modelled_modules().get(name)
             if known is not None:

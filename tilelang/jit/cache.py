@@ -36,6 +36,9 @@ _log = logging.getLogger(__name__)
 # The kernels of this process that somebody still holds, by key, backend and place: equal ones are one object.
 _LOADED: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
+# Artifacts whose source a function of the author's has edited, by key: no other process has that function.
+_EDITED: dict[str, Artifact] = {}
+
 
 def loaded(place: Any) -> Any:
     """The kernel that this process has of a tile function; None if it has none, or `place` is None."""
@@ -48,9 +51,15 @@ def keep_loaded(place: Any, kernel: Any) -> None:
         _LOADED[place] = kernel
 
 
+def loaded_kernels() -> WeakValueDictionary[Any, Any]:
+    """The kernels of this process that somebody holds."""
+    return _LOADED
+
+
 def forget_loaded() -> None:
     """Kernels of this process are made anew; those that somebody holds stay usable."""
     _LOADED.clear()
+    _EDITED.clear()
 
 
 def cache_dir() -> Path:
@@ -59,8 +68,13 @@ def cache_dir() -> Path:
     return Path(named) if named else Path.home() / ".tilelang" / "cache"
 
 
-def cache_key(func: X.PrimFunc, options: CompileOptions, toolchain: str) -> str | None:
-    """The name of the artifact of `func`; None if its text does not tell everything about it."""
+def cache_key(
+    func: X.PrimFunc, options: CompileOptions, toolchain: str, edits: str | None = None
+) -> str | None:
+    """The name of the artifact of `func`; None if its text does not tell everything about it.
+
+    edits: a name for the function of the author's that edits the source, if there is one.
+    """
     assert options.target is not None
     text = canonical_text(func)
     if text is None:
@@ -71,6 +85,7 @@ def cache_key(func: X.PrimFunc, options: CompileOptions, toolchain: str) -> str 
         "pass_configs": sorted((k, repr(v)) for k, v in options.pass_configs.items()),
         "flags": list(options.compile_flags),
         "toolchain": toolchain,
+        "edits": edits,
         "version": PACKAGE_VERSION,
         "compiler": _compiler_stamp(),
     }
@@ -102,6 +117,8 @@ def first_line(func: X.PrimFunc) -> int:
 
 def find(key: str, line: int) -> Artifact | None:
     """The artifact of `key` for a kernel that starts on `line`; None if there is none or it is damaged."""
+    if key in _EDITED:
+        return _moved(_EDITED[key], line - 1)
     folder = cache_dir() / key
     if not (folder / "meta.json").is_file():
         return None
@@ -112,8 +129,14 @@ def find(key: str, line: int) -> Artifact | None:
         return None
 
 
-def keep(key: str, artifact: Artifact, line: int) -> None:
-    """Add an artifact. A folder that cannot be written is a warning: the kernel works without."""
+def keep(key: str, artifact: Artifact, line: int, on_disk: bool = True) -> None:
+    """Add an artifact. A folder that cannot be written is a warning: the kernel works without.
+
+    on_disk: False for one that only this process can find again.
+    """
+    if not on_disk:
+        _EDITED[key] = _moved(artifact, 1 - line)
+        return
     folder = cache_dir() / key
     if folder.exists():
         return

@@ -29,13 +29,15 @@ from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions
 from tilelang.jit.pass_configs import PassConfigKey
 from tilelang.jit.pass_contexts import accept_language_keys
-from tilelang.jit.postprocess import edited, edits_c, has_postprocess
+from tilelang.jit.postprocess import edited, edits_c, postprocess_stamp
+from tilelang.jit.tvm_names import add_released_names
 from tilelang.ops.registry import TILE_OPS
 from tilelang.passes.split_vectors import split_vectors
 from tilelang.passes.trim_loops import trim_loops
 from tilelang.runtime.artifact import Artifact
 from tilelang.targets import driver
 
+add_released_names()
 accept_language_keys()  # a kernel has been defined, so what is written around `lower` may name them
 
 _log = logging.getLogger(__name__)
@@ -140,8 +142,9 @@ def _kernel(func: X.PrimFunc, options: CompileOptions, factory: str | None) -> J
     for name, value in options.pass_configs.items():
         func = func.with_attr(name, value)
     line = cache.first_line(func)
-    keeps = is_cache_enabled() and not has_postprocess(options.target)
-    key = cache.cache_key(func, options, cache.toolchain_name(options.target)) if keeps else None
+    edits = postprocess_stamp(options.target)
+    toolchain = cache.toolchain_name(options.target)
+    key = cache.cache_key(func, options, toolchain, edits) if is_cache_enabled() else None
     place = (key, options.backend, options.asks_for_c, str(func.span)) if key else None
     known = cache.loaded(place)
     if known is not None and not options.debug_root_path:
@@ -152,7 +155,7 @@ def _kernel(func: X.PrimFunc, options: CompileOptions, factory: str | None) -> J
             _log.info("compiling %s for %s", func.attrs["global_symbol"], options.target)
         artifact = _build(func, options)
         if key:
-            cache.keep(key, artifact, line)
+            cache.keep(key, artifact, line, on_disk=edits is None)
     if options.debug_root_path:
         _write_debug(artifact, func, options.debug_root_path, factory or artifact.name)
     kernel = JITKernel(artifact, func, options)

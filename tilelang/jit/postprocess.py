@@ -1,13 +1,14 @@
 """Functions of the author's that edit the generated source before it is compiled: `register_cuda_postproc`.
 
-Process-wide, as the functions that register. What an edit makes is not kept in the disk cache: the key cannot
-tell what the function does.
+Process-wide, as the functions that register. What an edit makes is found again by this process while the
+function stays registered, and by no other: a key cannot tell what a function does.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
+import uuid
 from collections.abc import Callable
 
 from tilelang.arch.target import Target, parse_target
@@ -16,6 +17,7 @@ from tilelang.facts.reports import GeneratedSource
 Postprocess = Callable[[str, Target], str]
 
 _REGISTERED: dict[str, Postprocess] = {}  # of the process; by kind of target
+_STAMPS: dict[str, str] = {}  # a name for each registration that no other process has
 
 
 def register_cuda_postproc(func: Postprocess, override: bool = True) -> Postprocess:
@@ -45,9 +47,9 @@ def unregister_postproc(kind: str) -> None:
     _REGISTERED.pop(kind, None)
 
 
-def has_postprocess(target: Target) -> bool:
-    """Whether sources for `target` are edited."""
-    return target.kind in _REGISTERED
+def postprocess_stamp(target: Target) -> str | None:
+    """A name for the function that edits sources for `target`, of this process alone; None without one."""
+    return _STAMPS.get(target.kind) if target.kind in _REGISTERED else None
 
 
 def edited(source: GeneratedSource, target: Target) -> GeneratedSource:
@@ -104,4 +106,5 @@ def _register(kind: str, func: Postprocess, override: bool) -> Postprocess:
     if kind in _REGISTERED and not override:
         raise ValueError(f"a {kind} postproc function is registered already: pass override=True")
     _REGISTERED[kind] = func
+    _STAMPS[kind] = uuid.uuid4().hex
     return func

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+__path__: list[str] = []  # modules inside it by their released paths: tilelang/released_modules.py
+
 
 def get_cuda_device_properties(device_id: int = 0) -> Any:
     """The properties of a GPU as torch knows them; None without one."""

@@ -3,6 +3,7 @@
 from tilelang.jit.adapter.base import NVRTCKernelAdapter
 from tilelang.targets.cuda import toolchain
 
+__path__: list[str] = []  # modules inside it by their released paths: tilelang/released_modules.py
 __all__ = ["NVRTCKernelAdapter", "check_nvrtc_available", "is_nvrtc_available"]
 
 

@@ -1,0 +1,69 @@
+"""Names of tvm that release 0.1.15 has and stock tvm keeps elsewhere: `tvm.ir.structural_equal`, `tvm.arith`.
+
+The release brings a tvm of its own; code around kernels reaches it by `from tilelang import tvm` or by
+`import tvm`. What stock tvm has under another name is given the released one too; nothing that it has is
+changed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import ir, s_tir
+from tvm import tirx as X
+
+_MODULES = ("tvm.arith", "tvm.ffi", "tvm.tirx.stmt_functor")  # made by `tilelang.released_modules`
+
+
+def add_released_names() -> None:
+    """Give tvm the released names that it lacks; done where it is already."""
+    for module in _MODULES:
+        importlib.import_module(module)
+    for place, names in (
+        (tvm, {"TVMError": RuntimeError}),
+        (tvm.error, {"TVMError": RuntimeError}),
+        (
+            ir,
+            {
+                "BaseExpr": ir.Expr,
+                "PrimExpr": ir.Expr,
+                "structural_equal": structural_equal,
+                "structural_hash": structural_hash,
+            },
+        ),
+        (
+            X,
+            {
+                "Call": ir.Call,
+                "PrimExpr": ir.Expr,
+                "SBlock": s_tir.SBlock,
+                "SBlockRealize": s_tir.SBlockRealize,
+                "SizeVar": ir.Var,
+                "StringImm": ir.StringImm,
+            },
+        ),
+    ):
+        for name, value in names.items():
+            if not hasattr(place, name):
+                setattr(place, name, value)
+
+
+def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
+    """Whether two functions, statements or expressions say the same; map_free_vars: up to the names of free
+    variables.
+    """
+    return bool(tvm_ffi.structural_equal(_node(lhs), _node(rhs), map_free_vars=map_free_vars))
+
+
+def structural_hash(node: Any, map_free_vars: bool = False) -> int:
+    """A number that is equal for what `structural_equal` takes for equal."""
+    return int(tvm_ffi.structural_hash(_node(node), map_free_vars=map_free_vars))
+
+
+def _node(given: Any) -> Any:
+    """The tile function of a function under `@T.prim_func`; anything else itself."""
+    convert = getattr(type(given), "__tvm_ffi_object__", None)
+    return given if convert is None else convert(given)
