@@ -7,6 +7,7 @@ this process.
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,23 @@ def _true(text: str | None) -> bool:
 
 
 env = Environment()
+_PATHS = ("CUDA_HOME", "ROCM_HOME", "TILELANG_TEMPLATE_PATH", "CUTLASS_INCLUDE_DIR")
+
+
+def __getattr__(name: str) -> Any:
+    """`from tilelang.env import CUDA_HOME`: what the variable says then, else what this machine has."""
+    if name not in _PATHS:
+        raise AttributeError(f"module 'tilelang.env' has no attribute {name!r}")
+    return getattr(env, name) or (_find_cuda_home() if name == "CUDA_HOME" else "")
+
+
+def _find_cuda_home() -> str:
+    """The folder of the CUDA toolkit that is on the PATH or in its usual place; "" without one."""
+    compiler = shutil.which("nvcc")
+    usual = Path("/usr/local/cuda")
+    if compiler is not None:
+        return str(Path(compiler).resolve().parent.parent)
+    return str(usual) if usual.is_dir() else ""
 
 
 def enable_cache() -> None:

@@ -2,4 +2,6 @@
 
 from tilelang.autotuner.inputs import AutotuneInputs, get_autotune_inputs, set_autotune_inputs
 
-__all__ = ["AutotuneInputs", "get_autotune_inputs", "set_autotune_inputs"]
+AutotuneInputsCapture = AutotuneInputs
+
+__all__ = ["AutotuneInputs", "AutotuneInputsCapture", "get_autotune_inputs", "set_autotune_inputs"]

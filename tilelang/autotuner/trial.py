@@ -79,7 +79,7 @@ class Bench:
 
     def _measure(self, kernel: JITKernel) -> float:
         how = self.profiling
-        profiler = Profiler(kernel, how.supply_type)
+        profiler = kernel.get_profiler(how.supply_type)
         inputs = self._inputs(kernel, profiler)
         if how.ref_prog is not None and not how.skip_check:
             if how.manual_check_prog is not None:

@@ -16,6 +16,7 @@ from tilelang.arch.target import parse_target
 from tilelang.facts.reports import GeneratedSource
 from tilelang.jit.options import default_target
 from tilelang.targets.cuda import toolchain
+from tilelang.targets.cuda.inspect_binary import disassembly
 from tilelang.targets.toolchain_error import ToolchainError
 
 _FORMATS = ("ptx", "cubin", "fatbin")
@@ -163,6 +164,29 @@ def compile_cuda(
 def get_ptx_from_source(code: str, compile_flags: Sequence[str] | None = None, verbose: bool = False) -> str:
     """The PTX of `code` for the default target. Raises as `compile_cuda` does."""
     return compile_cuda(code, "ptx", options=compile_flags, verbose=verbose).decode()
+
+
+def get_sass_from_source(code: str, compile_flags: Sequence[str] | None = None, verbose: bool = False) -> str:
+    """The machine code of `code` for the default target as text.
+
+    Raises as `compile_cuda` does, ToolchainError where the toolkit has no disassembler.
+    """
+    return disassembly(bytes(compile_cuda(code, "cubin", options=compile_flags, verbose=verbose)))
+
+
+def default_compile_options(compile_flags: Sequence[str] | None = None) -> list[str]:
+    """The options that sources of the author's are compiled with, and `compile_flags`."""
+    return ["-std=c++17", *(part for flag in compile_flags or () for part in flag.split())]
+
+
+def get_nvcc_subprocess_env() -> dict[str, str] | None:
+    """The environment of nvcc's process; None: that of this one."""
+    return None
+
+
+def have_cudagraph() -> bool:
+    """Whether launches can be captured as a CUDA graph; every toolkit that is supported can."""
+    return True
 
 
 def architecture(arch: int | str | Sequence[str] | None) -> str:

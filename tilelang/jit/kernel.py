@@ -182,7 +182,7 @@ class JITKernel:
         """Measures this kernel and compares it with a reference, on inputs made for its parameters."""
         from tilelang.profiler import Profiler, TensorSupplyType
 
-        return Profiler(self, tensor_supply_type or TensorSupplyType.Auto)
+        return Profiler(self.params, self.out_idx, tensor_supply_type or TensorSupplyType.Auto, self)
 
     def reference(self, *args: Any) -> Any:
         """What a call with these arguments should return, computed from the tile program's own meaning.

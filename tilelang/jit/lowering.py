@@ -14,6 +14,8 @@ from tilelang.jit.options import CompileOptions
 from tilelang.jit.pass_contexts import around
 from tilelang.targets import driver
 
+LOWERED = "tl.lowered"  # attribute of the functions in `device_mod`
+
 
 @dataclass(frozen=True)
 class CompiledArtifact:
@@ -50,7 +52,7 @@ def lower(
     assert options.target is not None
     kernel = compile_kernel(func_or_mod, options)
     lowered = driver.lower(kernel.prim_func, options.target)
-    device = IRModule({lowered.name: lowered.func})
+    device = IRModule({lowered.name: lowered.func.with_attr(LOWERED, True)})
     return CompiledArtifact(
         IRModule(), device, kernel.params, kernel.get_kernel_source(), kernel, kernel.target, target_host
     )

@@ -107,9 +107,11 @@ class CompileOptions:
 
     @property
     def backend(self) -> str:
-        """The backend by name: the one asked for, else the target's first."""
+        """The backend by name: the one asked for, else the target's own."""
         if self.execution_backend not in (None, "auto"):
             return str(self.execution_backend)
+        if self.asks_for_c:
+            return "cython"
         return "auto" if self.target is None else BACKENDS[self.target.kind][0]
 
     def resolved(self) -> CompileOptions:

@@ -314,8 +314,15 @@ def fmul(x: Any, y: Any) -> Scalar:
 
 
 def index_to_coordinates(index: Any, shape: Any) -> list[Scalar]:
-    """The coordinates of the flat row-major number `index` in a tensor of that shape, outermost first."""
-    raise OutsideKernelError("index_to_coordinates")
+    """The coordinates of the flat row-major number `index` in a tensor of that shape, outermost first.
+
+    Also outside kernels, for numbers and the formulas of layouts.
+    """
+    found = []
+    for extent in reversed(shape):
+        found.append(index % extent)
+        index = index // extent
+    return found[::-1]
 
 
 def hypot(x1: Any, x2: Any) -> Scalar:

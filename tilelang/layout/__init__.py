@@ -18,10 +18,12 @@ from tilelang.layout.common_fragments import (
     make_gemm_fragment_8x8,
     make_gemm_fragment_8x8_transposed,
 )
+from tilelang.layout.swizzle_mode import SwizzleMode
 
 __all__ = [
     "Fragment",
     "Layout",
+    "SwizzleMode",
     "make_full_bank_swizzled_layout",
     "make_fully_replicated_layout_fragment",
     "make_gemm_fragment_8x8",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
@@ -99,6 +100,13 @@ def do_bench(
         else:
             flush = _Flush(cache_size, fast_flush)
             times = _events(fn, warmup, rep, *counts, flush, early_stop_baseline)
+    return summary(times, quantiles, return_mode)
+
+
+def summary(
+    times: list[float], quantiles: Sequence[float] | None, return_mode: ReturnMode
+) -> float | list[float]:
+    """Some times as one number, or as their quantiles."""
     if quantiles is not None:
         return [_quantile(times, q) for q in quantiles]
     return _REDUCE[return_mode](times)
@@ -260,3 +268,19 @@ def _quantile(times: list[float], q: float) -> float:
     low = int(place)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+@contextlib.contextmanager
+def suppress_stdout_stderr() -> Iterator[None]:
+    """Nothing that is written inside the `with` block is seen, C code's output included."""
+    kept = [os.dup(number) for number in (1, 2)]
+    with open(os.devnull, "w") as nowhere:
+        for number in (1, 2):
+            os.dup2(nowhere.fileno(), number)
+        try:
+            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+                yield
+        finally:
+            for number, place in zip((1, 2), kept, strict=True):
+                os.dup2(place, number)
+                os.close(place)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, overload
 
-from tilelang.jit.kernel_param import KernelParam, kernel_params
+from tilelang.jit.kernel_param import KernelParam
 from tilelang.profiler.bench import Backend, ReturnMode, do_bench
 from tilelang.profiler.supply import TensorSupplyType, input_for, inputs_for
 from tilelang.runtime.artifact import Artifact
@@ -27,16 +27,33 @@ class Kernel(Protocol):
 
 
 class Profiler:
-    """What `kernel.get_profiler()` returns."""
+    """What `kernel.get_profiler()` returns.
 
-    def __init__(self, kernel: Kernel, supply_type: TensorSupplyType = TensorSupplyType.Auto) -> None:
-        self.kernel = kernel
+    params: the kernel's parameters in call order, outputs included. result_idx: which of them the call
+    returns; None for none. adapter: the kernel, or its adapter; `with_default_adapter` gives it later.
+    """
+
+    def __init__(
+        self,
+        params: Sequence[KernelParam],
+        result_idx: int | Sequence[int] | None,
+        supply_type: TensorSupplyType = TensorSupplyType.Auto,
+        adapter: Kernel | None = None,
+    ) -> None:
+        self.params = list(params)
+        chosen = [result_idx] if isinstance(result_idx, int) else list(result_idx or ())
+        self.result_idx = [index % len(self.params) for index in chosen]
         self.supply_type = supply_type
+        self._kernel = adapter
 
     @property
-    def params(self) -> list[KernelParam]:
-        """The kernel's parameters in call order, outputs included."""
-        return kernel_params(self.kernel.artifact.plan)
+    def kernel(self) -> Kernel:
+        """What is measured. Raises ValueError if nothing was given."""
+        if self._kernel is None:
+            raise ValueError(
+                "the profiler has no kernel: give it one by with_default_adapter(kernel.adapter)"
+            )
+        return self._kernel
 
     @property
     def adapter(self) -> Any:
@@ -50,7 +67,7 @@ class Profiler:
 
     def with_default_adapter(self, adapter: Kernel) -> Profiler:
         """Measure another kernel, or an adapter, from now on. Returns the profiler."""
-        self.kernel = adapter
+        self._kernel = adapter
         return self
 
     def _get_inputs(
@@ -61,11 +78,6 @@ class Profiler:
         if with_output:
             plan = replace(plan, outputs=())
         return inputs_for(plan, self.supply_type, dynamic_symbolic_constraints)
-
-    @property
-    def result_idx(self) -> list[int]:
-        """Which parameters the call allocates and returns."""
-        return list(self.kernel.artifact.plan.outputs)
 
     @property
     def func(self) -> Callable[..., Any]:

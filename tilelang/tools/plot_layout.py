@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -54,17 +55,53 @@ def plot_layout(
     if verbose:
         for index, cell in zip(np.ndindex(shape), cells, strict=False):
             print(f"{index} -> {', '.join(cell.lines)}")
-    folder = Path(save_directory)
-    folder.mkdir(parents=True, exist_ok=True)
     title = f"{name}: {type(layout).__name__} of {' x '.join(map(str, shape))}"
-    for format in wanted:
-        path = folder / f"{name}.{format}"
-        if format == "svg":
-            path.write_text(as_svg(title, rows), encoding="utf-8")
-        elif format == "pdf":
-            path.write_bytes(as_pdf(title, rows))
-        else:
-            _write_png(path, title, rows, colormap)
+    _write(Path(save_directory), name, title, rows, wanted, colormap)
+
+
+def plot_fragment_tv(
+    frag: Fragment,
+    save_directory: str | None = None,
+    name: str = "layout",
+    apply_idx_fn: Callable[..., Any] = lambda *index: index,
+    colormap: str | None = None,
+    item_scale: float = 0.75,
+    formats: str | Sequence[str] = "pdf",
+    dpi: int = 80,
+) -> None:
+    """Write the picture of a fragment by thread (rows) and register (columns): each cell its elements.
+
+    apply_idx_fn: what to write for an element, given its indices. save_directory: "./tmp" if None.
+    item_scale, dpi: accepted; the size follows from the number of cells. Raises as `plot_layout` does.
+    """
+    if not isinstance(frag, Fragment):
+        raise TypeError(f"a T.Fragment is expected, not {type(frag).__name__}")
+    shape = tuple(int(n) for n in frag.get_input_shape())
+    held: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+    registers = 1
+    for index in np.ndindex(shape):
+        threads, register = _owners(frag, index)
+        registers = max(registers, register + 1)
+        for thread in threads:
+            held.setdefault((thread, max(register, 0)), []).append(index)
+    rows = []
+    for thread in range(max(thread for thread, _ in held) + 1):
+        elements = [held.get((thread, register), []) for register in range(registers)]
+        words = [tuple(str(_plain(apply_idx_fn(*e))) for e in of) for of in elements]
+        rows.append([Cell(text or ("",), thread if text else -1) for text in words])
+    _write(
+        Path(save_directory or "./tmp"),
+        name,
+        f"{name}: threads by registers",
+        rows,
+        _formats(formats),
+        colormap,
+    )
+
+
+def _plain(value: Any) -> Any:
+    """An index as it is written: a number alone without brackets."""
+    return value[0] if isinstance(value, tuple) and len(value) == 1 else value
 
 
 def _formats(given: str | Sequence[str]) -> list[str]:
@@ -78,7 +115,28 @@ def _formats(given: str | Sequence[str]) -> list[str]:
     return names
 
 
+def _write(
+    folder: Path, name: str, title: str, rows: list[list[Cell]], formats: Sequence[str], colormap: str | None
+) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for format in formats:
+        path = folder / f"{name}.{format}"
+        if format == "svg":
+            path.write_text(as_svg(title, rows), encoding="utf-8")
+        elif format == "pdf":
+            path.write_bytes(as_pdf(title, rows))
+        else:
+            _write_png(path, title, rows, colormap)
+
+
 def _of_fragment(layout: Fragment, index: tuple[int, ...]) -> Cell:
+    threads, register = _owners(layout, index)
+    text = ",".join(f"T{t}" for t in threads[:2]) + (",..." if len(threads) > 2 else "")
+    return Cell((text, f"L{register}") if register >= 0 else (text,), threads[0])
+
+
+def _owners(layout: Fragment, index: tuple[int, ...]) -> tuple[list[int], int]:
+    """The threads that hold an element, and in which register; -1 where the fragment does not say."""
     given, threads, register = layout.given, [], 0
     copies = int(given["replicate"])
     for copy in range(copies):
@@ -91,8 +149,7 @@ def _of_fragment(layout: Fragment, index: tuple[int, ...]) -> Cell:
         else:
             raise ValueError("the fragment has neither forward_fn nor forward_thread_fn")
         threads.append(thread)
-    text = ",".join(f"T{t}" for t in threads[:2]) + (",..." if len(threads) > 2 else "")
-    return Cell((text, f"L{register}") if register >= 0 else (text,), threads[0])
+    return threads, register
 
 
 def _flat_places(layout: Layout, shape: tuple[int, ...]) -> list[int]:

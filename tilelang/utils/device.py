@@ -6,6 +6,19 @@ import os
 from typing import Any
 
 
+def __getattr__(name: str) -> bool:
+    """`IS_CUDA`, `IS_MPS`, `IS_NPU`: the kind of device that torch computes on, asked when it is read."""
+    import torch
+
+    if name == "IS_CUDA":
+        return torch.cuda.is_available()
+    if name == "IS_MPS":
+        return torch.backends.mps.is_available()
+    if name == "IS_NPU":
+        return False
+    raise AttributeError(f"module 'tilelang.utils.device' has no attribute {name!r}")
+
+
 def get_current_device() -> Any:
     """The device of new tensors: the current GPU's number, Apple's GPU, or the CPU."""
     import torch

@@ -55,6 +55,31 @@ def is_reducer(buffer: Any) -> bool:
     return _whole(buffer).scope() == "local.reducer"
 
 
+def is_tensor_memory(buffer: Any) -> bool:
+    """Whether it is a tile in the tensor memory of Blackwell, which this package does not allocate."""
+    return _whole(buffer).scope() == "shared.tmem"
+
+
+def prim_expr_equal(lhs: Any, rhs: Any) -> bool:
+    """Whether two extents are the same number, or expressions that read the same."""
+    if lhs is rhs:
+        return True
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return lhs == rhs
+    return str(lhs) == str(rhs)
+
+
+def is_full_region(buffer_region: Any) -> bool:
+    """Whether a part of a tensor or tile is all of it."""
+    part, whole = retrieve_shape(buffer_region), retrieve_shape(_whole(buffer_region))
+    return len(part) == len(whole) and all(prim_expr_equal(a, b) for a, b in zip(part, whole, strict=True))
+
+
+def legalize_pairwise_extents(src_extents: list[Any], dst_extents: list[Any]) -> tuple[list[Any], list[Any]]:
+    """The extents of both sides of a copy as they are compared: by their last dimensions. None is changed."""
+    return list(src_extents), list(dst_extents)
+
+
 def retrieve_shape(obj: Any) -> list[Any]:
     """The extents of a tensor or tile, or of a slice of one; one of `A[i, j]`, an element, are ones."""
     return list(obj.shape)

@@ -84,6 +84,11 @@ def sass(artifact: Artifact) -> str:
     """
     if artifact.binary_format != "cubin":
         raise ValueError(f"{artifact.name} for {artifact.target} has no cubin to disassemble")
+    return disassembly(artifact.binary)
+
+
+def disassembly(binary: bytes) -> str:
+    """The machine code of a cubin as text. Raises ToolchainError without the toolkit's disassembler."""
     beside = Path(nvcc() or "").parent
     for tool, arguments in (("cuobjdump", ["-sass"]), ("nvdisasm", [])):
         found = shutil.which(tool) or shutil.which(tool, path=str(beside))
@@ -91,7 +96,7 @@ def sass(artifact: Artifact) -> str:
             continue
         with tempfile.TemporaryDirectory(prefix="tilelang-sass-") as folder:
             cubin = Path(folder, "kernel.cubin")
-            cubin.write_bytes(artifact.binary)
+            cubin.write_bytes(binary)
             done = subprocess.run([found, *arguments, str(cubin)], capture_output=True, text=True)
         if done.returncode:
             raise ToolchainError(f"{tool} failed: {done.stderr.strip()}")
