@@ -260,3 +260,156 @@ def test_what_the_names_of_memory_refuse() -> None:
     wrong = POINTED.replace("tx = T", 'T.validate_gemm_ab_dtypes("int8", "float16")\n        tx = T')
     problems = check_source("k.py", HEAD + wrong, "cuda:sm_90").all_problems()
     assert any("A is int8, B is float16" in p.message for p in problems)
+
+
+@tilelang.jit
+def values(A):
+    A: T.Tensor((64,), "float32")
+    moved = T.empty((64,), "float32")
+    sums = T.empty((64,), "float32")
+    with T.Kernel(1, threads=16):
+        tx = T.get_thread_binding()
+        moved[T.Ramp(tx * 4, 1, 4)] = A[T.ramp(60 - tx * 4, 1, 4)]
+        v = T.var("float32", "v")
+        w = T.var("float32")
+        with T.sblock("update"):
+            T.reads(A[tx])
+            T.writes(sums[tx])
+            T.sblock_attr({"pragma": 1})
+            sums[tx] = T.Let(v * v + 1, where={v: A[tx] + 2})
+        sums[tx + 16] = T.let(v, A[tx + 16], v * 3)
+        T.let(w, A[tx + 32])
+        sums[tx + 32] = w + w
+        if T.isnullptr(A.data):
+            sums[tx + 48] = 0
+        else:
+            sums[tx + 48] = T.Call("float32", "tirx.fabs", [A[tx + 48]])
+    return moved, sums
+
+
+def _values(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    parts = [(a[:16] + 2) ** 2 + 1, a[16:32] * 3, a[32:48] * 2, abs(a[48:])]
+    return a.reshape(16, 4)[::-1].reshape(-1), np.concatenate(parts)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_ramps_variables_and_blocks(device: str) -> None:
+    a = random(64).numpy()
+    kernel = compiled_for(values, device).compile()
+    for got, want in zip(kernel(torch.from_numpy(a).to(device)), _values(a), strict=True):
+        np.testing.assert_allclose(got.cpu().numpy(), want, rtol=1e-6)
+
+
+def test_ramps_variables_and_blocks_on_cuda() -> None:
+    a = random(64).numpy()
+    moved, sums = np.zeros(64, "float32"), np.zeros(64, "float32")
+    run(lower_text(inspect.getsource(values.function)), {"A": a, "moved": moved, "sums": sums})
+    for got, want in zip((moved, sums), _values(a), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@T.prim_func
+def by_dimensions(A: T.Tensor((4, 32), "float32"), B: T.Tensor((4, 32), "float32")):
+    with T.launch_thread("blockIdx.x", 4) as bx:
+        own = T.alloc_local((1,), "float32")
+        with T.launch_thread("threadIdx.x", 32) as tx:
+            own[0] = A[bx, tx]
+            B[bx, tx] = own[0] * 2
+
+
+@T.prim_func
+def by_statements(A: T.Tensor((4, 32), "float32"), B: T.Tensor((4, 32), "float32")):
+    bx = T.env_thread("blockIdx.y")
+    tx = T.env_thread("threadIdx.x")
+    T.launch_thread(bx, 4)
+    T.launch_thread(tx, 32)
+    B[bx, tx] = A[bx, tx] * 2
+
+
+@pytest.mark.parametrize("function", [by_dimensions, by_statements])
+def test_a_launch_by_its_dimensions(function) -> None:
+    a = random(4, 32)
+    b = torch.zeros_like(a)
+    tilelang.compile(function, target="llvm")(a, b)
+    assert torch.equal(a * 2, b)
+    source = tilelang.compile(function, target="cuda -arch=sm_80").get_kernel_source()
+    assert ("blockIdx.y" in source) == (function is by_statements)
+
+
+@tilelang.jit
+def scheduled(A):
+    A: T.Tensor((128, 32), "float16")
+    B = T.empty((128, 32), "float16")
+    with T.Kernel(1, threads=128):
+        tile = T.alloc_shared((128, 32), "float16")
+        loads = T.WSPipeline("loads", [tile], 2)
+        roles = [T.WSRole("producer", warps_lo=0, warps_hi=1), T.WSRole("rest", warps_lo=1, warps_hi=4)]
+        steps = [T.WSOpRef("load"), T.WSSync(T.WSSyncKind.PRODUCER_COMMIT, "loads")]
+        T.annotate_ws_schedule(T.WSSchedule(4, roles, [loads], [T.WSScope("all", {"producer": steps})]))
+        T.annotate_ws_pipeline_depth({tile: 2})
+        with T.ws_op("load"):
+            T.copy(A, tile)
+        with T.WarpSpecialize(0):
+            T.copy(tile, B)
+    return B
+
+
+def test_a_schedule_changes_no_result() -> None:
+    a = random(128, 32, dtype=torch.float16)
+    assert torch.equal(compiled_for(scheduled, "cpu").compile()(a), a)
+    b = np.zeros((128, 32), "float16")
+    run(lower_text(inspect.getsource(scheduled.function)), {"A": a.numpy(), "B": b})
+    np.testing.assert_array_equal(b, a.numpy())
+
+
+@tilelang.jit
+def registers(A):
+    A: T.Tensor((32, 8), "float32")
+    B = T.empty((2, 16, 16), "float32")
+    with T.Kernel(1, threads=32):
+        tx = T.get_thread_binding()
+        C = T.alloc_local((8,), "float32")
+        T.mma_fill("float32", 8, C.data, 0)
+        T.mma_store("float32", 16, 16, T.access_ptr(B[0, 0, 0], "w"), C.data, 0, 16)
+        for k in T.serial(8):
+            C[k] = A[tx, k]
+        T.mma_store("float32", 16, 16, T.access_ptr(B[1, 0, 0], "w"), C.data, 0, 16)
+    return B
+
+
+def test_registers_of_mma_are_filled_and_stored() -> None:
+    a = random(32, 8).numpy()
+    want = np.zeros((2, 16, 16), "float32")
+    for lane in range(32):
+        for k in range(8):
+            want[1][T.mma_store_index_map(lane, k)] = a[lane, k]
+    b = np.full((2, 16, 16), np.nan, "float32")
+    run(lower_text(inspect.getsource(registers.function)), {"A": a, "B": b})
+    np.testing.assert_array_equal(b, want)
+
+
+MORE_REFUSED = {
+    'x = T.var("float32")': "is given no value",
+    "B[tx] = A[T.Ramp(0, 2, 4)]": "has stride 1",
+    'T.launch_thread("threadIdx.y", 2)\n        B[0] = 1': "inside another one",
+    'T.env_thread("gridIdx.x")': "is one of",
+}
+
+
+@pytest.mark.parametrize(("statement", "said"), MORE_REFUSED.items())
+def test_refusals_of_more_names_help(statement: str, said: str) -> None:
+    text = f"""
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def k(A, B):
+    A: T.Tensor((64,), T.float32)
+    B: T.Tensor((64,), T.float32)
+    with T.Kernel(1, threads=32):
+        tx = T.get_thread_binding()
+        B[tx] = A[tx]
+        {statement}
+"""
+    problems = check_source("k.py", text, "cuda:sm_90").all_problems()
+    assert any(said in problem.message for problem in problems), [p.message for p in problems]

@@ -13,6 +13,7 @@ from tvm import tirx as X
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.allocations import allocate
 from tilelang.frontend.arguments import Argument, Bound
+from tilelang.frontend.builder_values import BUILDER_VALUES
 from tilelang.frontend.debug_calls import device_assert
 from tilelang.frontend.dtypes import is_float, read_dtype
 from tilelang.frontend.extern_calls import EXTERN_CALLS
@@ -287,6 +288,7 @@ def _truncated(make: Callable[[Any, Any], Any], of_floats: type[ast.operator], a
 
 
 BUILDER_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
+    **BUILDER_VALUES,
     "Add": _on_numbers(lambda a, b: binary(ast.Add, a, b)),
     "Sub": _on_numbers(lambda a, b: binary(ast.Sub, a, b)),
     "Mul": _on_numbers(lambda a, b: binary(ast.Mult, a, b)),

@@ -16,6 +16,7 @@ from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.allreduce import CommReducer
 from tilelang.frontend.branch_builders import branch_builder, is_branch_builder, one_by_one
+from tilelang.frontend.builder_values import refuse_unbound
 from tilelang.frontend.discovery import resolve
 from tilelang.frontend.extern_calls import address, import_source
 from tilelang.frontend.local_names import assigned_names
@@ -27,6 +28,7 @@ from tilelang.frontend.run import Run, StopInterpreting
 from tilelang.frontend.scalars import any_unknown, named_type
 from tilelang.frontend.targets import assign
 from tilelang.frontend.tensors import read_size
+from tilelang.frontend.thread_launches import with_thread_launch
 from tilelang.frontend.thread_returns import refuse_others
 from tilelang.ir import tile_ops
 from tilelang.ir.build import UNNAMED_THREADS
@@ -62,6 +64,10 @@ def _with_items(run: Run, node: ast.With, items: list[ast.withitem]) -> Flow | N
         return _with_attr(run, node, rest, value)
     if isinstance(value, Frame) and value.name == "ws":
         return _warp_groups(run, node, rest, value)
+    if isinstance(value, Frame) and value.name == "launch_thread":
+        return with_thread_launch(run, item, value, lambda: _with_items(run, node, rest))
+    if isinstance(value, Frame) and value.name in ("sblock", "ws_op"):
+        return _with_items(run, node, rest)
     if isinstance(value, Frame):
         run.report(
             UNSUPPORTED_PYTHON,
@@ -132,6 +138,7 @@ def _launch(
     finally:
         run.launch = None
     refuse_others(run, launch)
+    refuse_unbound(run)
     leave_loop(run, region, launch=True)
     if flow is not None and flow.kind == "return" and flow.value is None:
         return None

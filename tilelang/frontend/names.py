@@ -188,6 +188,8 @@ def bound_value(run: Run, name: str, value: Any, span: Span) -> Any:
         value = scalar(run, value, span)
         if isinstance(value, ir.Var):
             return value
+    if isinstance(value, ir.Var) and value in run.unbound:
+        return value
     if isinstance(value, ir.Expr) and not isinstance(value, Buffer):
         value = fold(value)
         if not isinstance(value, ir.Expr) or is_index_arithmetic(value):

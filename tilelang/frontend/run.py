@@ -18,6 +18,7 @@ from tilelang.diagnostics.rule import Rule
 from tilelang.diagnostics.rules.python import PYTHON_ERROR, STEP_LIMIT
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.model import Flow, Function, HostCall, Late, Slot
+from tilelang.frontend.rest_of_block import as_with
 from tilelang.frontend.scope import Scope, TracedRegion
 from tilelang.frontend.source import Source
 from tilelang.ir.tile_program import Access, Bind, Context, Launch, Node, Param, Symbol
@@ -128,6 +129,9 @@ class Run:
         self.rest_of_launch: list[list[Any]] = []  # blocks of the threads that no T.thread_return has ended
         self.random: Any = None  # variables of the random numbers, once T.rng_init has made them
         self.launched = False
+        self.env_threads: dict[ir.Var, str] = {}  # numbers that T.env_thread gave, by what they are called
+        self.dimensions: Any = None  # of the launch around, where T.launch_thread gives them
+        self.unbound: dict[ir.Var, Span] = {}  # variables of T.var that have no value so far
         self.kernel_span = Span(source.path, 1, 1, 1, 1)
         self.by_defaults = False  # nothing in the file calls the kernel: parameters have their defaults
         # What was noticed.
@@ -186,8 +190,11 @@ class Run:
 
     def exec(self, statements: list[ast.stmt]) -> Flow | None:
         """Interpret statements in order until one leaves the block."""
-        for statement in statements:
+        for index, statement in enumerate(statements):
             self.steps += 1
+            around = as_with(statements, index)
+            if around is not None:
+                return self._statements[ast.With](self, around)
             handler = self._statements.get(type(statement), self._statements[ast.AsyncFor])
             try:
                 flow = handler(self, statement)

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from tvm import ir
+from tvm import tirx as X
 
 from tilelang.diagnostics.problem import Related
 from tilelang.diagnostics.rules.python import (
@@ -182,6 +183,8 @@ def _index(run: Run, entry: Any, dim: Any) -> Index:
     if isinstance(entry, ast.Slice):
         return _slice(run, entry, dim)
     value, node = entry
+    if isinstance(value, X.Ramp):
+        return _ramp(run, value, node)
     if isinstance(value, slice):
         start = 0 if value.start is None else _integer(run, value.start, node, dim)
         stop = dim if value.stop is None else _integer(run, value.stop, node, dim)
@@ -189,6 +192,14 @@ def _index(run: Run, entry: Any, dim: Any) -> Index:
     written = as_int(value)
     negative = written if written is not None and written < 0 else None
     return Index(_integer(run, value, node, dim), None, run.span(node), negative)
+
+
+def _ramp(run: Run, value: Any, node: ast.expr) -> Index:
+    """`A[T.Ramp(base, 1, lanes)]`, the slice of so many elements from `base` on."""
+    if as_int(value.stride) != 1:
+        what = f"a ramp that is an index has stride 1, not {show(value.stride)}: read its elements one by one"
+        run.report(UNSUPPORTED_PYTHON, run.span(node), what=what)
+    return Index(value.base, as_int(value.lanes), run.span(node))
 
 
 def _slice(run: Run, node: ast.Slice, dim: Any) -> Index:

@@ -62,6 +62,11 @@ def ws(*warp_group_idx: Any) -> AbstractContextManager[None]:
     raise OutsideKernelError("ws")
 
 
+def WarpSpecialize(*warp_group_idx: Any) -> AbstractContextManager[None]:
+    """The same as `T.ws`."""
+    raise OutsideKernelError("WarpSpecialize")
+
+
 def get_thread_binding(dim: int = 0) -> Scalar:
     """The number of the thread in its block along `dim` (0 is x), for code that deals with threads by
     itself.

@@ -114,7 +114,11 @@ _FRAMES = {
     "Persistent": Entry("frame", "Persistent", unsupported=frozenset({"annotations"})),
     "grid": Entry("frame", "grid"),
     "thread_binding": Entry("frame", "thread_binding"),
+    "WarpSpecialize": Entry("frame", "ws"),
     "ws": Entry("frame", "ws"),
+    "ws_op": Entry("frame", "ws_op"),
+    "sblock": Entry("frame", "sblock"),
+    "launch_thread": Entry("frame", "launch_thread"),
     "unroll": Entry("frame", "unroll"),
     "Unroll": Entry("frame", "unroll"),
     "vectorized": Entry("frame", "vectorized"),
@@ -222,8 +226,15 @@ _BUILDERS = _entries(
     "sblock_alloc_buffer allocate match_buffer tvm_storage_sync tvm_warp_shuffle tvm_warp_shuffle_up "
     "tvm_warp_shuffle_down tvm_warp_activemask __fns is_float4 is_float4_e2m1fn is_f8f6f4_family "
     "get_tvm_dtype is_float4_e2m1_unpacked validate_gemm_ab_dtypes meta_var type_annotation tvm_access_ptr "
-    "Assert",
+    "Assert "
+    "Ramp ramp var Let let Call isnullptr reads writes sblock_attr env_thread mma_fill mma_store "
+    "annotate_ws_schedule annotate_ws_pipeline_depth "
+    "WSOpRef WSSync WSRole WSPipeline WSScope WSSchedule WSInstr",
 ) | {
+    **{
+        name: Entry("builder", "decl_buffer", unsupported=frozenset({"elem_offset", "axis_separators"}))
+        for name in ("buffer", "buffer_decl")
+    },
     "decl_buffer": Entry(
         "builder",
         "decl_buffer",
@@ -261,7 +272,7 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
         **_entries("code", "get_mma_micro_size get_swizzle_layout get_ldmatrix_offset mma_store_index_map"),
         **_entries(
             "meta",
-            "PrimExpr AnyDType "
+            "PrimExpr AnyDType WSSyncKind WSID "
             "PrimFunc prim_func macro inline meta_class Ref SharedBuffer FragmentBuffer LocalBuffer "
             "BaseTileScheduler PersistentTileScheduler GemmWarpPolicy dtype Scalar Tile "
             "TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform",
