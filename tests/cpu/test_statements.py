@@ -318,3 +318,31 @@ def test_a_step_may_be_known_at_run_time_only():
     b = torch.zeros(64, dtype=torch.int32)
     tilelang.compile(main, target="cpu")(7, b)
     assert b.nonzero().flatten().tolist() == list(range(1, 60, 7))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_floor_divisions_by_what_is_no_constant(dtype):
+    """The conversion to bfloat16 names its operand, and TVM's own form of a floor division cannot be named."""
+
+    @tilelang.jit
+    def divided(A, B, C: int):
+        N = T.const("N")
+        A: T.Tensor((N,), "int32")
+        B: T.Tensor((N,), "int32")
+        Q, Z = T.empty((N,), dtype), T.empty((N, C), dtype)
+        R = T.empty((N,), "int32")
+        with T.Kernel(N, threads=32) as bx:
+            q: T.int32 = A[bx] // B[bx]
+            Q[bx] = A[bx] // B[bx] - (q - A[bx] // B[bx])
+            R[bx] = A[bx] % B[bx]
+            for j in T.Parallel(C):
+                Z[bx, j] = j // 5 // (bx % 3 + 1) + (j + bx) // (bx % 3 + 1)
+        return Q, R, Z
+
+    a = torch.arange(-20, 21, dtype=torch.int32).repeat_interleave(6)
+    b = torch.tensor([-7, -3, -1, 1, 2, 5], dtype=torch.int32).repeat(41)
+    quotient, rest, always_small = run(divided, a, b, 4)
+    assert torch.equal(quotient.to(torch.int32), torch.div(a, b, rounding_mode="floor"))
+    assert torch.equal(rest, torch.remainder(a, b))
+    row, column = torch.arange(len(a))[:, None], torch.arange(4)
+    assert torch.equal(always_small, ((column + row) // (row % 3 + 1)).to(getattr(torch, dtype)))

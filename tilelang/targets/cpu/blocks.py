@@ -32,6 +32,7 @@ from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.passes.walk import assume, map_operands
 from tilelang.targets.cpu.exponential import NameValue
+from tilelang.targets.cpu.floor_division import without_floors
 from tilelang.targets.cpu.memory import Memory
 from tilelang.targets.cpu.narrow_floats import (
     CHOICE,
@@ -133,6 +134,7 @@ class BlockLowering:
                 if self._nest is not None:
                     self._nest.inner.append(stmt.var)
                 value, named = self._named(stmt.value, stmt.span)
+                value = without_floors(value, self._analyzer)
                 return seq([*named, X.Bind(self._variable(stmt.var), value, stmt.span)])
             case X.While():
                 return X.While(self._expr(stmt.condition), self.lower(stmt.body), stmt.span)
@@ -243,7 +245,7 @@ class BlockLowering:
 
         def name_value(name: str, part: Any) -> Any:
             var = X.Var(name, str(part.ty.dtype))
-            named.append(X.Bind(var, part, span))
+            named.append(X.Bind(var, without_floors(part, self._analyzer), span))
             if self._nest is not None:
                 self._nest.inner.append(var)
             return var
