@@ -322,7 +322,7 @@ def test_a_step_may_be_known_at_run_time_only():
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_floor_divisions_by_what_is_no_constant(dtype):
-    """The conversion to bfloat16 names its operand, and TVM's own form of a floor division cannot be named."""
+    """The conversion to bfloat16 names its operand; TVM's own form of a floor division cannot be named."""
 
     @tilelang.jit
     def divided(A, B, C: int):

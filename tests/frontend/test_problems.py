@@ -596,3 +596,113 @@ def test_a_private_array_may_have_a_layout_that_says_nothing():
                 A[i] = A[i] * own[0]
     """
     assert not check_source("kernel.py", whole(text), "cuda:sm_90").all_problems()
+
+
+def test_numbers_that_only_a_call_gives_are_no_mistakes() -> None:
+    text = """import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit
+def k(A, stages: int, cluster: int, vec: int):
+    N = T.const("N")
+    A: T.Tensor((64, N), "float32")
+    with T.Kernel(8, threads=128, cluster_dims=(cluster, 1, 1)):
+        ready = T.alloc_barrier([32 * cluster] * 2)
+        free = T.alloc_barrier(stages)
+        f = T.alloc_fragment((64, N), "float32")
+        T.annotate_layout({f: T.Fragment((64, N), lambda i, j: (i % 32, i // 32 * N + j))})
+        T.copy(A, f)
+        T.barrier_arrive(ready[0])
+        T.barrier_wait(free[0], 0)
+"""
+    assert rules_with(text) == []
+    told = text.replace("alloc_barrier(stages)", "alloc_barrier(0)").replace("(cluster, 1, 1)", "(0,)")
+    assert rules_with(told) == ["bad-arguments", "bad-arguments"]
+
+
+def test_a_kernel_made_in_a_branch_keeps_the_names_around_it() -> None:
+    text = """import tilelang
+import tilelang.language as T
+
+
+def small(total: int, heads):
+    width, count = 16, heads
+
+    @tilelang.jit
+    def build():
+        @T.prim_func
+        def main(A: T.Tensor((total, count, width), "int8"), B: T.Tensor((total, count, width), "int8")):
+            with T.Kernel(total, count, threads=32) as (bx, by):
+                for i in T.Parallel(width):
+                    B[bx, by, i] = A[bx, by, i]
+
+        return main
+
+    return build()
+
+
+def chosen(total: int, heads: int):
+    if total * heads < 48:
+        return small(total, heads)
+    return None
+"""
+    assert rules_with(text) == []
+    assert rules_with(text.replace("in T.Parallel(width)", "in T.Parallel(widht)")) == ["unknown-name"]
+
+
+def test_a_launch_of_either_kind() -> None:
+    text = """import tilelang
+import tilelang.language as T
+
+
+def program(cluster: int, blocks: int):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
+        with (
+            T.Kernel(1, threads=128)
+            if cluster == 1
+            else T.ClusterKernel(cluster, cluster_dims=cluster, threads=128)
+        ) as bx:
+            T.annotate_min_blocks_per_sm(blocks)
+            tx = T.get_thread_binding()
+            T.sync_threads()
+            B[tx, bx] = A[tx, bx]
+
+    return main
+"""
+    assert rules_with(text) == []
+
+
+def test_a_dict_keyed_by_tiles() -> None:
+    text = """import tilelang
+import tilelang.language as T
+from tilelang.layout import make_swizzled_layout
+
+
+def program(both: bool):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            layouts = {a: make_swizzled_layout(a)}
+            if both:
+                layouts[b] = layouts[a]
+            layouts[a] = make_swizzled_layout(a)
+            T.annotate_layout(layouts)
+            T.copy(A, a)
+            T.copy(a, B)
+
+    return main
+"""
+    assert rules_with(text) == []
+    assert (
+        rules_with(text.replace("layouts[b] = layouts[a]", "pass").replace("T.copy(a, B)", "B[a, 0] = 1"))
+        != []
+    )
+
+
+def rules_with(text: str) -> list[str]:
+    """Rules of the errors of a module."""
+    found = check_source("k.py", text, "cuda").all_problems()
+    return [p.rule for p in found if p.severity is Severity.ERROR]

@@ -76,6 +76,13 @@ class TestAdapters:
         with pytest.raises(AttributeError, match="no library is compiled for a launch"):
             adapter.libpath  # noqa: B018
 
+    def test_an_executable_takes_the_outputs_too(self):
+        adapter = tilelang.compile(rows, target="cpu", out_idx=[1]).adapter
+        a, b = torch.randn(3, 16), torch.empty(6, 16)
+        assert adapter.executable(a, b) is None and adapter.executable is adapter.executable
+        assert torch.equal(b[1::2], a - 1) and torch.equal(adapter(a), b)
+        assert adapter.dynamic_symbolic_map == {"m": (0, 0, 0, 1)}
+
 
 class TestParametersAndTileFunctions:
     def test_run_time_sizes_are_variables(self, kernel):

@@ -101,3 +101,26 @@ def test_a_barrier_that_some_do_not_reach_is_reported() -> None:
         "lets only some of them come here" in m
         for m in _problems("if tx > 3:\n    T.thread_return()\nT.sync_threads()")
     )
+
+
+def test_a_condition_that_nobody_knows_yet_is_no_mistake() -> None:
+    text = """import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit
+def k(A, mask, has_mask: bool):
+    A: T.Tensor((100,), "float32")
+    mask: T.Tensor((100,), "bool")
+    with T.Kernel(1, threads=128):
+        tx = T.get_thread_binding()
+        if has_mask and mask[tx]:
+            if tx < 100:
+                A[tx] = 0.0
+            T.thread_return()
+        if has_mask:
+            if tx >= 100:
+                T.thread_return()
+        A[tx] = 1.0
+"""
+    assert [p for p in check_source("k.py", text, "cuda").all_problems() if p.severity.name != "HINT"] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tilelang.autotuner.configurations import Configuration, Configurations, expand
@@ -17,6 +18,7 @@ from tilelang.profiler import TensorSupplyType
 from tilelang.runtime.tensors import view
 
 
+@dataclass(eq=False, repr=False)
 class TunedFunction:
     """A kernel function under `@tilelang.autotune`.
 
@@ -25,19 +27,15 @@ class TunedFunction:
     gives the tuned parameters itself does not search.
     """
 
-    def __init__(
-        self,
-        function: JITFunction,
-        configs: Configurations,
-        profiling: Profiling,
-        do_not_specialize: Sequence[str] = (),
-    ) -> None:
-        self.function = function
-        self.configs = configs
-        self.profiling = profiling
-        self.do_not_specialize = tuple(do_not_specialize)
+    function: JITFunction
+    configs: Configurations
+    profiling: Profiling
+    do_not_specialize: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.do_not_specialize = tuple(self.do_not_specialize)
         self._results: dict[Any, AutotuneResult] = {}
-        functools.update_wrapper(self, function.function)
+        functools.update_wrapper(self, self.function.function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._mode(args, kwargs) == "lazy":

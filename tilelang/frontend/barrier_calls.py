@@ -10,6 +10,7 @@ from tvm import tirx as X
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Bound, as_region
+from tilelang.frontend.constants import unknown_number
 from tilelang.frontend.operators import cast
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, as_index, named_type, scalar
@@ -33,10 +34,12 @@ def _in_launch(run: Run, call: Bound) -> bool:
 def _alloc_barrier(run: Run, call: Bound) -> Any:
     """Memory, the counts written by one thread, and a barrier of the block after which all may use them."""
     given = call.value("arrive_count")
-    if isinstance(given, Unknown):
+    each = list(given) if isinstance(given, list | tuple) else [given]
+    lost = unknown_number(run, each)
+    if lost is not None:
         run.complete = False
-        return given
-    counts = [as_int(c) for c in (given if isinstance(given, list | tuple) else [given])]
+        return lost
+    counts = [as_int(c) for c in each]
     if not counts or any(c is None or c <= 0 for c in counts):
         what = "`arrive_count` is a positive number known at compile time, or a list of such numbers"
         return run.report(BAD_ARGUMENTS, call.span_of("arrive_count"), callee=call.callee, what=what)

@@ -21,7 +21,7 @@ from tilelang.frontend.plain_functions import note_kernel_statement
 from tilelang.frontend.regions import Changes, join, take_changes, traced_region
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import scalar
-from tilelang.frontend.thread_returns import go_on_without, returns
+from tilelang.frontend.thread_returns import drop_returns, go_on_without, returns
 from tilelang.ir.tile_program import Context, Guard, If, Node
 from tilelang.ir.values import Buffer, Region, Unknown
 
@@ -113,11 +113,15 @@ def undecided(
             changes.append(take_changes(run, region))
             region.bound.clear()
     one, two = flows
-    if _leaves(one) and not _leaves(two):
+    ends = [returns(made.body), returns(made.orelse)]  # for all threads that come here
+    if (_leaves(one) or ends[0]) and not (_leaves(two) or ends[1]):
         changes[0] = changes[1]
-    elif _leaves(two) and not _leaves(one):
+    elif (_leaves(two) or ends[1]) and not (_leaves(one) or ends[0]):
         changes[1] = changes[0]
     join(run, region, changes[0], changes[1], undecided=True)
+    dropped = [drop_returns(made.body), drop_returns(made.orelse)]
+    if any(dropped):  # which threads do what follows is not known
+        run.context = Context(run.context.loops, run.context.guards, True)
     return _join_flows(run, one, two)
 
 

@@ -5,6 +5,7 @@ Python may decide on them, so what a symbol of this kind decides is not known, a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import ir
@@ -47,3 +48,12 @@ def any_not_given(run: Run, values: Any) -> Unknown | None:
             return None
         lost = reason if lost is None else lost
     return lost
+
+
+def unknown_number(run: Run, values: Sequence[Any]) -> Unknown | None:
+    """Of values that must be numbers, why the first is none yet: unknown, or a size without a number."""
+    for value in values:
+        lost = value if isinstance(value, Unknown) else not_given(run, value)
+        if lost is not None:
+            return lost
+    return None

@@ -11,6 +11,7 @@ from tvm import tirx as X
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Argument, Bound, required_region
+from tilelang.frontend.constants import unknown_number
 from tilelang.frontend.dtypes import read_dtype
 from tilelang.frontend.operators import binary, literal
 from tilelang.frontend.parameters import pointer_type
@@ -239,6 +240,9 @@ def pointer(run: Run, call: Bound) -> Any:
 
 
 def _min_blocks(run: Run, call: Bound) -> None:
+    if unknown_number(run, [call.value("n")]) is not None:
+        run.complete = False
+        return
     number = as_int(call.value("n"))
     if number is None or number <= 0:
         what = f"`n` must be a positive number known at compile time, not {show(call.value('n'))}"
@@ -249,6 +253,9 @@ def _min_blocks(run: Run, call: Bound) -> None:
 
 def _compile_flags(run: Run, call: Bound) -> None:
     given = call.value("flags")
+    if unknown_number(run, given if isinstance(given, list | tuple) else [given]) is not None:
+        run.complete = False
+        return
     flags = given.split() if isinstance(given, str) else given
     if not isinstance(flags, list | tuple) or not all(isinstance(f, str) for f in flags):
         what = "`flags` must be a text or a list of texts"

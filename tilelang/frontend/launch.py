@@ -17,6 +17,7 @@ from tilelang.diagnostics.span import Span
 from tilelang.frontend.allreduce import CommReducer
 from tilelang.frontend.branch_builders import branch_builder, is_branch_builder, one_by_one
 from tilelang.frontend.builder_values import refuse_unbound
+from tilelang.frontend.constants import unknown_number
 from tilelang.frontend.discovery import resolve
 from tilelang.frontend.extern_calls import address, import_source
 from tilelang.frontend.local_names import assigned_names
@@ -98,6 +99,9 @@ def _with_attr(run: Run, node: ast.With, rest: list[ast.withitem], frame: Frame)
 
 
 def _is_launch(run: Run, node: ast.expr) -> bool:
+    """Whether an expression is a launch, whichever way its conditions go."""
+    if isinstance(node, ast.IfExp):
+        return _is_launch(run, node.body) and _is_launch(run, node.orelse)
     called = resolve(node.func, run.scope) if isinstance(node, ast.Call) else None
     return called is Kernel or called is ClusterKernel
 
@@ -268,10 +272,11 @@ def _cluster(run: Run, frame: Frame) -> None:
     given = frame.arguments.get("cluster_dims")
     if given is None:
         return
-    if isinstance(given, Unknown):
+    each = list(given) if isinstance(given, tuple | list) else [given]
+    if unknown_number(run, each) is not None:
         run.complete = False
         return
-    dims = [as_int(d) for d in (given if isinstance(given, tuple | list) else [given])]
+    dims = [as_int(d) for d in each]
     if not 1 <= len(dims) <= _MAX_DIMENSIONS or any(d is None or d <= 0 for d in dims):
         what = "`cluster_dims` is one to three positive numbers known at compile time"
         span = frame.spans.get("cluster_dims", frame.span)

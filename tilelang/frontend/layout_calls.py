@@ -16,6 +16,7 @@ from tilelang.diagnostics.rules.layout import LAYOUT_NOT_INJECTIVE
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Argument, Bound
+from tilelang.frontend.constants import unknown_number
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, named_type
 from tilelang.frontend.tensors import read_shape
@@ -106,6 +107,9 @@ def _by_function(run: Run, op: str, call: Bound) -> Any:
         what = "needs forward_fn, or forward_thread_fn"
         return run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=what)
     if _constant_shape(shape) is None or as_int(copies) is None:
+        lost = unknown_number(run, (*shape, copies))
+        if lost is not None:
+            return lost
         what = "the shape and `replicate` of a fragment must be numbers known at compile time"
         return run.report(BAD_ARGUMENTS, call.span_of("shape"), callee=call.callee, what=what)
     of_register = call.value("forward_index_fn")

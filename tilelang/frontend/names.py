@@ -209,10 +209,12 @@ def set_name(run: Run, scope: Scope, name: str, value: Any, before: Any, span: S
         key = (scope, name)
         if key in region.bound:
             continue
+        own = any(region is outer for outer in scope.around)
+        if own and region.kind == "branch":  # of a call in there: a kernel that it returns reads them later
+            continue
         region.bound[key] = (before, span)
         # A tile stays what it is: no iteration could expect another one under its name. Names of a function
         # that is called in the loop do not outlive the iteration.
-        own = any(region is outer for outer in scope.around)
         carried = before is not NO_VALUE and not isinstance(before, Buffer) and not own
         if region.kind == "loop" and key in region.reads and carried:
             _loop_carried(run, region, scope, name, before, region.reads[key], span)

@@ -44,6 +44,8 @@ def subscript(run: Run, node: ast.Subscript) -> Any:
         return owner
     if id(owner) in run.tainted:
         return Unknown("the container is changed on a path that may not be taken")
+    if isinstance(owner, dict) and isinstance(index, Buffer) and index in owner:  # a dict keyed by tiles
+        return owner[index]
     if isinstance(index, Buffer | Region | Late):
         index = scalar(run, index, run.span(node.slice))
     unknown = any_unknown(index)

@@ -108,8 +108,14 @@ def _store_item(run: Run, target: ast.Subscript, value: Any, value_span: Span) -
             note_unfit(run, number, place.buffer, value_span)
             store(run, place, number)
         return
-    index = fold(scalar(run, run.eval(target.slice), run.span(target.slice)))
-    if isinstance(index, ir.Expr) and isinstance(owner, list | tuple | dict):
+    index = run.eval(target.slice)
+    if not isinstance(index, Buffer) or not isinstance(owner, dict | Unknown):  # a dict may be keyed by tiles
+        index = fold(scalar(run, index, run.span(target.slice)))
+    if (
+        isinstance(index, ir.Expr)
+        and not isinstance(index, Buffer)
+        and isinstance(owner, list | tuple | dict)
+    ):
         run.report(
             TRACED_INDEX,
             run.span(target.slice),

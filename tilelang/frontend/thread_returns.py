@@ -9,7 +9,7 @@ from __future__ import annotations
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.run import Run
-from tilelang.ir.tile_program import Context, Guard, If, Jump, Launch, Node, walk
+from tilelang.ir.tile_program import Context, For, Guard, If, Jump, Launch, Node, walk
 
 
 def thread_return(run: Run, call: Bound) -> None:
@@ -34,6 +34,21 @@ def go_on_without(run: Run, made: If) -> None:
     run.block = stays
     guard = Guard(made.condition, leaves is made.body, made.span)
     run.context = Context(run.context.loops, (*run.context.guards, guard), run.context.maybe)
+
+
+def drop_returns(block: list[Node]) -> bool:
+    """Take the marks out of a branch that may not be taken; whether there were any."""
+    found = False
+    for node in list(block):
+        if isinstance(node, Jump) and node.kind == "return":
+            block.remove(node)
+            found = True
+        elif isinstance(node, If):
+            inside = [drop_returns(node.body), drop_returns(node.orelse)]
+            found = found or any(inside)
+        elif isinstance(node, For):
+            found = drop_returns(node.body) or found
+    return found
 
 
 def refuse_others(run: Run, launch: Launch) -> None:

@@ -79,6 +79,14 @@ class LoadedKernel:
             self._function = _load(self.artifact)
         return self._function
 
+    def on_given_outputs(self) -> LoadedKernel:
+        """The same kernel for callers that allocate: it takes the outputs in call order too, returns None."""
+        function = self.load()
+        plan = replace(self.plan, outputs=())
+        given = LoadedKernel(replace(self.artifact, plan=plan))
+        given._function, given._following = function, self._following
+        return given
+
     def _check(self, args: tuple[Any, ...]) -> _Known:
         try:
             key = tuple([_signature(a) for a in args])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tvm import IRModule
 
 from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.launch import LoadedKernel
+from tilelang.runtime.plan import ScalarParam
 
 if TYPE_CHECKING:
     from tilelang.jit.kernel import JITKernel
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 # What adapters of other releases hold, and why there is nothing of the kind here.
 _ABSENT = {
     **dict.fromkeys(("lib", "libpath", "srcpath", "lib_generator"), "no library is compiled for a launch"),
-    **dict.fromkeys(("mod", "rt_mod", "host_mod", "executable", "wrapper"), "no host code is generated"),
+    **dict.fromkeys(("mod", "rt_mod", "host_mod", "wrapper"), "no host code is generated"),
 }
 
 
@@ -49,6 +51,28 @@ class BaseKernelAdapter:
     def func(self) -> Callable[..., Any]:
         """The launch without the objects around it."""
         return self._loaded
+
+    @cached_property
+    def executable(self) -> Callable[..., None]:
+        """The launch for callers that allocate: it takes all tensors in call order, outputs included."""
+        return self._loaded.on_given_outputs()
+
+    @property
+    def dynamic_symbolic_map(self) -> dict[str, tuple[int, int, int, int]]:
+        """What gives each run-time size its value: 0 and the parameter and axis of an extent, or 1 and those
+        of a stride, or 2 and the parameter of a scalar (axis -1); then 1, the factor to it.
+        """
+        plan = self.artifact.plan
+        found: dict[str, tuple[int, int, int, int]] = {}
+        for index, param in enumerate(plan.params):
+            if isinstance(param, ScalarParam):
+                found.setdefault(param.name, (2, index, -1, 1))
+            elif index not in plan.allocated:
+                for kind, sizes in enumerate((param.shape, param.strides or ())):
+                    for axis, size in enumerate(sizes):
+                        if size in plan.symbols:
+                            found.setdefault(str(size), (kind, index, axis, 1))
+        return found
 
     @property
     def params(self) -> list[KernelParam]:
