@@ -120,6 +120,19 @@ class TestProfiler:
         assert done.stdout == "c\n" and callable(suppress_stdout_stderr)
 
 
+class TestCompiled:
+    def test_what_a_function_has_compiled_is_counted(self):
+        function = tilelang.jit(out_idx=[1], target="cpu")(adding)
+        assert len(function._kernel_cache) == 0
+        kernel = function(32)
+        function(32), function(48)
+        assert len(function._kernel_cache) == 2 and kernel in function._kernel_cache.values()
+
+    def test_parameters_compare_by_type_and_shape(self):
+        kernel = tilelang.compile(adding(), target="cpu")
+        assert kernel.params[0] == tilelang.engine.param.KernelParam(T.float32, [64]) == kernel.params[1]
+
+
 class TestLowered:
     def test_device_code(self):
         lowered = tilelang.lower(adding(), target="cuda:sm_80")
@@ -160,6 +173,13 @@ class TestLayouts:
         assert [m.wgmma_layout_type() for m in SwizzleMode] == [0, 3, 2, 1]
         assert [m.tcgen05_layout_type() for m in SwizzleMode] == [0, 6, 4, 2]
         assert SwizzleMode.NONE.is_none() and SwizzleMode.SWIZZLE_64B.is_swizzle_64b()
+
+    def test_symbolic_extents(self):
+        m = T.dynamic("m")
+        assert list(map(str, T.Layout((m, 8), lambda i, j: (j, i)).get_output_shape())) == ["8", "m"]
+        assert str(T.Layout((m, 8), lambda i, j: i * 8 + j).get_output_shape()[0]) == "m * 8"
+        with pytest.raises(TypeError, match="no bound"):
+            T.Layout((m, 8), lambda i, j: (i, j ^ (i % 8))).get_output_shape()
 
     def test_indices(self):
         assert index_to_coordinates(37, [4, 16]) == [2, 5] and index_to_coordinates(100, [4, 16]) == [2, 4]

@@ -27,7 +27,7 @@ def simplified(value: Any, indices: Sequence[X.Var], extents: Sequence[Any]) -> 
     """A formula of `indices`, which run from 0 up to their extents, in a shorter form."""
     analyzer = sym.Analyzer()
     for index, extent in zip(indices, extents, strict=True):
-        analyzer.bind(index, ir.Range(0, extent))
+        analyzer.bind(index, ir.Range(0, _size(extent)))
     return analyzer.simplify(X.const(value, "int32") if isinstance(value, int) else value)
 
 
@@ -54,3 +54,30 @@ def bounds(values: Sequence[Any], indices: Sequence[X.Var], region: Sequence[Any
         within = analyzer.const_int_bound(X.const(value, "int32") if isinstance(value, int) else value)
         found.append(ir.Range(int(within.min_value), int(within.max_value) + 1))
     return found
+
+
+def reach(values: Sequence[Any], indices: Sequence[X.Var], extents: Sequence[Any]) -> list[Any]:
+    """One more than the largest that each formula of `indices` gets, which run from 0 up to their extents.
+
+    A run-time size among the extents is tvm's variable of its name. Raises TypeError for a formula that tvm's
+    arithmetic finds no bound of, as one with a swizzle.
+    """
+    sizes = [_size(n) for n in extents]
+    domain = {index: sym.IntervalSet(0, size - 1) for index, size in zip(indices, sizes, strict=True)}
+    analyzer = sym.Analyzer()
+    for size in sizes:
+        if isinstance(size, X.Var):
+            analyzer.bind(size, ir.Range(1, 1 << 30))
+    found = []
+    for value in values:
+        formula = X.const(value, "int32") if isinstance(value, int) else value
+        largest = analyzer.int_set(formula, domain).max_value
+        if str(largest) == "pos_inf":
+            raise TypeError(f"tvm's arithmetic finds no bound of {formula} for symbolic extents")
+        found.append(analyzer.simplify(largest + 1))
+    return found
+
+
+def _size(extent: Any) -> Any:
+    """An extent as tvm has it."""
+    return extent if isinstance(extent, int | ir.Expr) else X.Var(str(extent), str(extent.dtype))

@@ -130,6 +130,11 @@ class JITFunction(Generic[P, R]):
         return self.options.debug_root_path
 
     @property
+    def _kernel_cache(self) -> Mapping[Any, JITKernel]:
+        """What this object has compiled, by the values it was compiled for; tests count them by this name."""
+        return {} if self._mode is None else self._mode.kernels()
+
+    @property
     def func(self) -> Callable[..., Any]:
         """The undecorated function, as `function`."""
         return self.function
@@ -257,6 +262,10 @@ class _Lazy:
         self._options = options
         self._kernels: dict[Any, JITKernel] = {}
 
+    def kernels(self) -> Mapping[Any, JITKernel]:
+        """What was compiled so far."""
+        return self._kernels
+
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JITKernel:
         return self.compile(args, kwargs)
 
@@ -292,6 +301,10 @@ class _Eager:
         self._runtime: tuple[str, ...] | None = None  # parameters that are tensors or run-time scalars
         self._read_early: Mapping[str, frozenset[str]] | None = None
         self._quick: dict[Any, JITKernel] = {}
+
+    def kernels(self) -> Mapping[Any, JITKernel]:
+        """What was compiled so far."""
+        return self._kernels
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         quick = self._quick_key(args) if not kwargs else None

@@ -33,7 +33,7 @@ class KernelParam:
 
     dtype: DType
     shape: list[Any]
-    name: str = ""
+    name: str = field(default="", compare=False)
     record: TensorParam | ScalarParam | None = field(default=None, repr=False, compare=False)
 
     @staticmethod

@@ -48,9 +48,9 @@ class Layout:
         """The extents of the tile, as `get_input_shape()`."""
         return self.get_input_shape()
 
-    def get_output_shape(self) -> list[int]:
-        """The extents of the memory: as far as an element reaches. Raises TypeError for symbolic extents."""
-        return _reach(self.map_forward_index(point) for point in _points(self.get_input_shape()))
+    def get_output_shape(self) -> list[Any]:
+        """The extents of the memory: as far as an element reaches, for symbolic extents as formulas."""
+        return _reach_of(self)
 
     def map_forward_index(self, indices: Any) -> list[Any]:
         """The place of the element at `indices`, one index per dimension of the memory."""
@@ -273,9 +273,9 @@ class Fragment:
         held = [*self.get_output_shape(), self.get_thread_size()]
         return Layout(held, _table(back, [*self.get_input_shape(), self.replicate_size], forward))
 
-    def get_output_shape(self) -> list[int]:
-        """The registers that a thread has, per dimension. Raises TypeError for symbolic extents."""
-        return _reach(self.map_forward_index(point) for point in _points(self.get_input_shape()))
+    def get_output_shape(self) -> list[Any]:
+        """The registers that a thread has, per dimension, for symbolic extents as formulas."""
+        return _reach_of(self)
 
     def get_thread_size(self) -> int:
         """How many threads share the tile: one more than the last that holds an element."""
@@ -471,6 +471,15 @@ def _number(value: Any) -> Any:
 
 def _points(shape: Sequence[Any]) -> Iterator[tuple[int, ...]]:
     return itertools.product(*map(range, shape))
+
+
+def _reach_of(layout: Layout | Fragment) -> list[Any]:
+    """One more than the largest place along each dimension."""
+    shape = layout.get_input_shape()
+    if all(isinstance(extent, int) for extent in shape):
+        return _reach(layout.map_forward_index(point) for point in _points(shape))
+    indices = _forms().variables(len(shape))
+    return [_number(n) for n in _forms().reach(layout.map_forward_index(indices), indices, shape)]
 
 
 def _reach(places: Iterator[list[Any]]) -> list[int]:
