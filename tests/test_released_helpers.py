@@ -198,6 +198,16 @@ class TestLayouts:
             plot_fragment_tv(T.Layout((4,), lambda i: i))
 
 
+class TestDevices:
+    def test_attributes(self):
+        from tilelang.carver.arch import driver
+
+        kept = driver.get_persisting_l2_cache_max_size()
+        assert kept is None if driver.get_device_name() is None else kept >= 0
+        threads = driver.get_device_attribute(1)  # of a block
+        assert threads is None if driver.get_device_name() is None else threads == 1024
+
+
 class TestToolchains:
     def test_places(self, monkeypatch):
         from tilelang import libinfo

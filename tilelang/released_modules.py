@@ -31,7 +31,8 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = {
     },
     "tilelang.carver.arch.driver.cuda_driver": {
         "tilelang.carver.arch.driver": (
-            "get_cuda_device_properties get_device_name get_l2_cache_size get_max_dynamic_shared_size_bytes "
+            "get_cuda_device_properties get_device_attribute get_device_name get_l2_cache_size "
+            "get_max_dynamic_shared_size_bytes get_persisting_l2_cache_max_size "
             "get_num_sms get_registers_per_block get_shared_memory_per_block"
         )
     },

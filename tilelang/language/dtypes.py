@@ -134,4 +134,5 @@ long = int64
 tfloat32 = float32
 float8_e4m3 = float8_e4m3fn
 
+dtype = DType  # the name that kernels import
 DTYPE_ALIASES = ("half", "double", "float", "short", "int", "uint", "long", "tfloat32", "float8_e4m3")

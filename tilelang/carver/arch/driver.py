@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 __path__: list[str] = []  # modules inside it by their released paths: tilelang/released_modules.py
@@ -63,6 +64,30 @@ def get_l2_cache_size(device_id: int = 0, format: str = "bytes") -> int | None:
     """
     properties = get_cuda_device_properties(device_id)
     return None if properties is None else _in_format(int(properties.L2_cache_size), format)
+
+
+# CUdevice_attribute of the driver's API
+_MAX_PERSISTING_L2_CACHE_SIZE = 108
+
+
+def get_persisting_l2_cache_max_size(device_id: int = 0) -> int | None:
+    """The bytes of the L2 cache that can be set aside for data that persists; None without a GPU."""
+    return get_device_attribute(_MAX_PERSISTING_L2_CACHE_SIZE, device_id)
+
+
+def get_device_attribute(attr: int, device_id: int = 0) -> int | None:
+    """An attribute of a GPU by its number (cudaDeviceAttr, CUdevice_attribute); None without a GPU."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    device, value = ctypes.c_int(), ctypes.c_int()
+    asked = (
+        driver.cuInit(0)
+        or driver.cuDeviceGet(ctypes.byref(device), device_id)
+        or driver.cuDeviceGetAttribute(ctypes.byref(value), attr, device)
+    )
+    return None if asked else value.value
 
 
 def _in_format(count: int, format: str) -> int:
