@@ -9,16 +9,18 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
-from tilelang.frontend.arguments import Bound, as_region
+from tilelang.frontend.arguments import Bound
+from tilelang.frontend.barriers import barrier_address, place
+from tilelang.frontend.cluster_copies import copy_cluster, mask_of
 from tilelang.frontend.constants import unknown_number
 from tilelang.frontend.operators import cast
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_unknown, as_index, named_type, scalar
+from tilelang.frontend.scalars import any_unknown, named_type, scalar
 from tilelang.frontend.tensors import new_buffer
 from tilelang.frontend.tile_ops import record_operation
 from tilelang.ir import tile_ops
 from tilelang.ir.tile_program import Alloc, Evaluate, If
-from tilelang.ir.values import Buffer, Region, Unknown, as_int
+from tilelang.ir.values import Unknown, as_int
 
 
 def _emit(run: Run, name: str, args: list[Any], call: Bound) -> None:
@@ -54,32 +56,12 @@ def _alloc_barrier(run: Run, call: Bound) -> Any:
         first = here if k == 0 else X.And(first, here)
     begin: list[Any] = []
     for k, count in enumerate(counts):
-        args = [_place(buffer, [k]), X.const(count, "int32")]
+        args = [place(buffer, [k]), X.const(count, "int32")]
         begin.append(Evaluate(tile_ops.call("tl.mbarrier_init", args, span=call.span), call.span))
     run.emit(If(first, begin, [], call.span))
     _emit(run, "fence_barrier_init", [], call)
     run.emit(Evaluate(tile_ops.call(tile_ops.SYNC, [], span=call.span), call.span))
     return buffer
-
-
-def _place(buffer: Buffer, indices: list[Any]) -> Any:
-    return X.address_of(X.BufferLoad(buffer.var, [as_index(i) for i in indices]))
-
-
-def _barrier(run: Run, call: Bound, name: str = "mbarrier") -> Any:
-    """The address of the barrier that an argument names."""
-    value = as_region(run, call, name)
-    if isinstance(value, Unknown):
-        return value
-    if not isinstance(value, Region) or value.buffer.dtype != "uint64" or value.buffer.scope != "shared":
-        kind = "another buffer" if isinstance(value, Region) else named_type(value)
-        what = f"`{name}` must be a barrier made by T.alloc_barrier, not {kind}"
-        return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
-    lost = any_unknown(list(value.starts))
-    if lost is not None:
-        run.complete = False
-        return lost
-    return _place(value.buffer, list(value.starts))
 
 
 def _number(run: Run, call: Bound, name: str, dtype: str) -> Any:
@@ -97,7 +79,7 @@ def _on_barrier(op: str, number: str | None = None) -> Callable[[Run, Bound], No
     def emit(run: Run, call: Bound) -> None:
         if not _in_launch(run, call):
             return
-        args = [_barrier(run, call)]
+        args = [barrier_address(run, call)]
         if number is not None:
             args.append(_number(run, call, number, "uint32"))
         if any_unknown(args) is None:
@@ -140,10 +122,18 @@ def _tma_copy(run: Run, call: Bound) -> None:
     """The copy as an operation on tiles; a barrier is what tells loads from stores."""
     if not _in_launch(run, call):
         return
+    mask = mask_of(run, call)
+    if isinstance(mask, Unknown):
+        run.complete = False
+        return
     if call.value("barrier") is None:
+        if mask is not None:
+            what = "takes `cluster_mask` for a copy into shared memory, with its barrier"
+            run.report(BAD_ARGUMENTS, call.span_of("cluster_mask"), callee=call.callee, what=what)
+            return
         record_operation(run, "copy", {"tma": True}, call)
         return
-    barrier = _barrier(run, call, "barrier")
+    barrier = barrier_address(run, call, "barrier")
     if isinstance(barrier, Unknown):
         run.complete = False
         return
@@ -165,14 +155,14 @@ def _arrive(run: Run, call: Bound) -> None:
     if call.value("cta_id") is None:
         _on_barrier("mbarrier_arrive")(run, call)
     elif _in_launch(run, call):
-        args = [_barrier(run, call), _number(run, call, "cta_id", "uint32")]
+        args = [barrier_address(run, call), _number(run, call, "cta_id", "uint32")]
         if any_unknown(args) is None:
             _emit(run, "mbarrier_arrive_remote", args, call)
 
 
 def _copies_arrive(run: Run, call: Bound) -> None:
     if _in_launch(run, call):
-        barrier = _barrier(run, call, "barrier")
+        barrier = barrier_address(run, call, "barrier")
         if not isinstance(barrier, Unknown):
             _emit(run, "cp_async_arrive", [barrier], call)
 
@@ -220,6 +210,7 @@ BARRIER_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "ptx_commit_group": _plain("async_commit"),
     "ptx_wait_group": _wait_group,
     "async_copy": _async_copy,
+    "copy_cluster": copy_cluster,
     "cluster_arrive": _plain("cluster_arrive"),
     "cluster_arrive_relaxed": _plain("cluster_arrive_relaxed"),
     "cluster_wait": _plain("cluster_wait"),

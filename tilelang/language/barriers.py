@@ -67,9 +67,36 @@ def tma_copy(
     there once all have arrived (`T.mbarrier_arrive`) and the phase is complete (`T.mbarrier_wait_parity`);
     with annotations={"emit_arrive": 1} the thread that issues it arrives. Out of it: the tile may be
     overwritten after `T.tma_store_wait()`. Extents are those of `T.copy`, dtypes are equal; what lies outside
-    the tensor gives 0 and is not written. cluster_mask is not supported.
+    the tensor gives 0 and is not written. cluster_mask: a bit for each block of the cluster, by its rank: the
+    lowest of them loads the tile for all of them, each of which expects the bytes at its own barrier, at the
+    same place; a block that it does not name loads for itself.
     """
     raise OutsideKernelError("tma_copy")
+
+
+def copy_cluster(
+    src: Any,
+    dst: Any,
+    *,
+    dst_block: Any = None,
+    cluster_mask: int | None = None,
+    remote_barrier: Any = None,
+    eviction_policy: Literal["evict_normal", "evict_first", "evict_last"] | None = None,
+    coalesced_width: int | None = None,
+    annotations: Any = None,
+    loop_layout: Any = None,
+) -> None:
+    """A copy for other blocks of the cluster; from sm_90 on.
+
+    cluster_mask (a bit for each rank): as T.copy, into the shared memory of each of these blocks, of the part
+    of the tensor that `src` is in the lowest of them; a block that it does not name copies for itself. Every
+    block calls it.
+    dst_block: from this block's shared memory (or fragment) to `dst` as the block of that rank has it. With
+    remote_barrier (T.alloc_cluster_barrier) the copy goes on by itself and arrives once at that block's
+    barrier, complete when it is; without, T.cluster_sync tells when it is.
+    Extents are those of `T.copy`.
+    """
+    raise OutsideKernelError("copy_cluster")
 
 
 def tma_store_arrive() -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilelang.language.builders import decl_buffer
 from tilelang.language.dtypes import DTypeLike
-from tilelang.language.values import OutsideKernelError, Scalar
+from tilelang.language.values import OutsideKernelError, Scalar, Tile
 
 
 def Ramp(base: Any, stride: int, lanes: int) -> Scalar:
@@ -103,5 +102,33 @@ def mma_store(
     raise OutsideKernelError("mma_store")
 
 
-buffer = decl_buffer
-buffer_decl = decl_buffer
+def buffer(
+    shape: Any,
+    dtype: DTypeLike = "float32",
+    data: Any = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "global",
+    align: int = 0,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+    axis_separators: Any = None,
+) -> Tile:
+    """The same as `T.decl_buffer`."""
+    raise OutsideKernelError("buffer")
+
+
+def buffer_decl(
+    shape: Any,
+    dtype: DTypeLike = "float32",
+    data: Any = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "global",
+    align: int = 0,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+    axis_separators: Any = None,
+) -> Tile:
+    """The same as `T.decl_buffer`."""
+    raise OutsideKernelError("buffer_decl")

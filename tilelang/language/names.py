@@ -214,7 +214,8 @@ _BARRIERS = _entries(
     "inc_max_nreg dec_max_nreg no_set_max_nreg disable_warp_group_reg_alloc "
     "annotate_producer_reg_dealloc annotate_consumer_reg_alloc",
 ) | {
-    "tma_copy": Entry("barrier", "tma_copy", unsupported=frozenset({"cluster_mask"})),
+    "tma_copy": Entry("barrier", "tma_copy"),
+    "copy_cluster": Entry("barrier", "copy_cluster"),
     "alloc_cluster_barrier": Entry("barrier", "alloc_barrier"),
     "async_copy": Entry("barrier", "async_copy"),
 }

@@ -104,6 +104,8 @@ def build(record: OpRecord) -> Any:
             record.value("eviction_policy"),
             as_int(record.value("leader_scope_threads")),
             bool(record.value("emit_arrive", False)),
+            as_int(record.value("cluster_mask")),
+            record.value("rank"),
             span=span,
         ).call()
     if src.is_point and dst.is_point:

@@ -1,6 +1,7 @@
 """T.tma_copy: a copy between global and shared memory that the tensor memory accelerator does by itself.
 
-Its record is that of a copy, with `tma` set and, for loads, the address of the barrier.
+Its record is that of a copy, with `tma` set and, for loads, the address of the barrier. T.copy_cluster with a
+barrier is one too: from shared memory to that of another block of the cluster.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _CALLEE = "T.tma_copy"
 @dataclass(frozen=True, eq=False)
 class TmaCopy:
     """`dst[...] = src[...]`, begun by one thread, or by one of each `leader` threads. `barrier`: address of
-    the mbarrier of a load, None for a store. `arrive`: who begins a load arrives at the barrier too.
+    the mbarrier of a load, None for a store. `arrive`: who begins a load arrives at the barrier too. `mask`:
+    the blocks of the cluster that a load is for, a bit for each rank; the lowest one begins it. `rank`: the
+    block of the cluster whose `dst` and barrier are meant; then `src` is in shared memory too.
     """
 
     src: Any  # TensorRegion
@@ -35,6 +38,8 @@ class TmaCopy:
     eviction_policy: str | None = None
     leader: int | None = None
     arrive: bool = False
+    mask: int | None = None
+    rank: Any = None
     span: Any = None
 
     @property
@@ -49,15 +54,20 @@ class TmaCopy:
 
     def call(self) -> Any:
         """The statement `tl.tma_copy(src, dst[, barrier])`."""
-        args = [self.src, self.dst, *([self.barrier] if self.barrier is not None else [])]
-        attrs = {"eviction_policy": self.eviction_policy, "leader": self.leader, "arrive": self.arrive}
+        args = [a for a in (self.src, self.dst, self.barrier, self.rank) if a is not None]
+        attrs = {
+            "eviction_policy": self.eviction_policy,
+            "leader": self.leader,
+            "arrive": self.arrive,
+            "mask": self.mask,
+        }
         return X.Evaluate(tile_ops.call(tile_ops.TMA_COPY, args, attrs, span=self.span), self.span)
 
     @staticmethod
     def read(call: ir.Call) -> TmaCopy:
         """The operation a `tl.tma_copy` call stands for."""
-        barrier = call.args[2] if len(call.args) > 2 else None
-        return TmaCopy(call.args[0], call.args[1], barrier, **attributes(call), span=call.span)
+        barrier, rank = [*call.args[2:], None, None][:2]
+        return TmaCopy(call.args[0], call.args[1], barrier, rank=rank, **attributes(call), span=call.span)
 
 
 def whole_atoms(region: Any, atom: int) -> bool:
@@ -80,6 +90,9 @@ def verify_tma(record: OpRecord, src: Region, dst: Region) -> Iterator[Problem]:
     """bad-arguments: from global to shared memory with a barrier, or back without one, in one dtype."""
     scopes = (src.buffer.scope, dst.buffer.scope)
     barrier = record.value("barrier")
+    if record.value("rank") is not None:
+        yield from _verify_remote(record, src, dst)
+        return
     if scopes not in (("global", "shared"), ("shared", "global")):
         what = f"copies between global and shared memory, not from {scopes[0]} to {scopes[1]}"
         yield _problem(record, "dst", what, src, dst)
@@ -96,6 +109,21 @@ def verify_tma(record: OpRecord, src: Region, dst: Region) -> Iterator[Problem]:
         yield _problem(record, "dst", what, src, dst)
 
 
-def _problem(record: OpRecord, argument: str, what: str, src: Region, dst: Region) -> Problem:
+def _verify_remote(record: OpRecord, src: Region, dst: Region) -> Iterator[Problem]:
+    """bad-arguments: between tiles in shared memory, in one dtype."""
+    callee = "T.copy_cluster"
+    if (src.buffer.scope, dst.buffer.scope) != ("shared", "shared"):
+        what = f"copies between tiles in shared memory, not from {src.buffer.scope} to {dst.buffer.scope}"
+        yield _problem(record, "dst", what, src, dst, callee)
+        return
+    dtypes = [dtype_name(r.buffer) for r in (src, dst)]
+    if None not in dtypes and dtypes[0] != dtypes[1]:
+        what = f"converts nothing: {src.buffer.name} is {dtypes[0]}, {dst.buffer.name} is {dtypes[1]}"
+        yield _problem(record, "dst", what, src, dst, callee)
+
+
+def _problem(
+    record: OpRecord, argument: str, what: str, src: Region, dst: Region, callee: str = _CALLEE
+) -> Problem:
     related = declared(src.buffer, dst.buffer)
-    return BAD_ARGUMENTS.at(record.span_of(argument), related=related, callee=_CALLEE, what=what)
+    return BAD_ARGUMENTS.at(record.span_of(argument), related=related, callee=callee, what=what)

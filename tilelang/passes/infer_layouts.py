@@ -231,7 +231,10 @@ class _Inference:
             self._gemms.append((Gemm.read(stmt.value), self._owners.runs(stmt, team)))
             return
         elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.TMA_COPY):
-            tile = TmaCopy.read(stmt.value).tile
+            copy = TmaCopy.read(stmt.value)
+            if copy.rank is not None:
+                return
+            tile = copy.tile
             self._bulk.setdefault(tile.source.__chandle__(), []).append(tile.region)
             return
         elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.REDUCE):

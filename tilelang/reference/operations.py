@@ -82,6 +82,10 @@ def copy(block: Block, call: Any) -> None:
 def tma_copy(block: Block, call: Any) -> None:
     """The same as a copy, complete when it is begun: the bytes that it announces have come."""
     op = TmaCopy.read(call)
+    if op.rank is not None or op.mask is not None:
+        raise ReferenceFailure(
+            "this copy is for other blocks of the cluster, and blocks run one by one", op.span
+        )
     _move(block, op.src, op.dst, op.span)
 
 

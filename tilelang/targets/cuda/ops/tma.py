@@ -25,6 +25,7 @@ from tilelang.ops.tma import TmaCopy, whole_atoms
 from tilelang.passes.guard_bounds import safe_values
 from tilelang.passes.walk import bits_of, calls, constant, index
 from tilelang.runtime.plan import TensorMap
+from tilelang.targets.cuda.ops.cluster_copy import lower_cluster_copy
 from tilelang.targets.launch_plan import size_expr
 from tilelang.targets.simt.block import Block
 
@@ -50,6 +51,8 @@ def lower_tma_copy(stmt: Any, block: Block, alone: bool) -> Any:
     Raises KernelError for a tile or a tensor that the hardware cannot copy.
     """
     copy = TmaCopy.read(stmt.value)
+    if copy.rank is not None:
+        return lower_cluster_copy(copy, block, alone)
     layout = block.layouts.shared[copy.tile.source.__chandle__()]
     extents, boxes = _boxes(copy, layout, block)
     _check_alignment(copy, boxes, layout, block)
@@ -71,19 +74,39 @@ def lower_tma_copy(stmt: Any, block: Block, alone: bool) -> Any:
 def _issue(
     copy: TmaCopy, extents: tuple[int, ...], boxes: list[_Box], handle: Any, block: Block
 ) -> Iterator[Any]:
-    tile, rank = copy.tile.source, len(extents)
-    size = math.prod(extents) * bits_of(str(tile.dtype)) // 8
+    rank = len(extents)
+    size = math.prod(extents) * bits_of(str(copy.tile.source.dtype)) // 8
     if copy.barrier is not None:
         total = X.const(size * len(boxes), "uint32")
         name = "tl.mbarrier_arrive_expect_tx" if copy.arrive else "tl.mbarrier_expect_tx"
         announce = tile_ops.call(name, [copy.barrier, total], span=copy.span)
         yield X.Evaluate(announce, copy.span)
+    if copy.mask is None:
+        yield from _moves(copy, rank, boxes, handle)
+        return
+    # The lowest rank loads for all that the mask names, the others of these only wait; who is not among them
+    # loads for itself.
+    mine = tile_ops.call("tl.cluster_rank", [], dtype="int32", span=copy.span)
+    lowest = X.const((copy.mask & -copy.mask).bit_length() - 1, "int32")
+    named = X.bitwise_and(X.shift_right(X.const(copy.mask, "int32"), mine), X.const(1, "int32"))
+    alone = X.IfThenElse(
+        X.EQ(named, X.const(0, "int32")), seq(list(_moves(copy, rank, boxes, handle))), None, copy.span
+    )
+    together = seq(list(_moves(copy, rank, boxes, handle, X.const(copy.mask, "uint16"))))
+    yield X.IfThenElse(X.EQ(mine, lowest), together, alone, copy.span)
+
+
+def _moves(copy: TmaCopy, rank: int, boxes: list[_Box], handle: Any, mask: Any = None) -> Iterator[Any]:
+    """The instructions; `mask`: for these blocks of the cluster."""
+    tile = copy.tile.source
     hint = L2_HINTS.get(copy.eviction_policy or "")
     for box in boxes:
         pointer = X.address_of(X.BufferLoad(tile, [index(i) for i in box.place]))
         corner = [index(i) for i in reversed(box.corner)]
         more = [X.const(hint, "uint64")] if hint is not None else []
         name = f"{'load' if copy.barrier is not None else 'store'}_{rank}d{'_hint' if more else ''}"
+        if mask is not None:
+            name, more = name.replace("load_", "load_multicast_"), [mask, *more]
         if copy.barrier is not None:
             yield _call(f"tma_{name}", [pointer, copy.barrier, handle, *corner, *more], copy)
         else:
