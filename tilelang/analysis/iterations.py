@@ -78,13 +78,19 @@ def iterations(
     """The iterations around a statement, over the variables that `values` and the guards depend on.
 
     Variables in `last_of` stand at their last value, those of a grid of unknown size at 0, which every launch
-    has; symbols have the numbers of `sizes`. At most about `most` points are made. None where `values` depend
-    on something that is no number: a symbol, memory, a loop of unknown length.
+    has, those of a loop of unknown length that surely runs at their first; symbols have the numbers of
+    `sizes`. At most about `most` points are made. None where `values` depend on something that is no number:
+    a symbol, memory, a loop of unknown length.
     """
     ranges = ranges_around(subject, context) | {v: (n, 1) for v, n in (sizes or {}).items()}
     for var in subject.launch.block_vars if subject.launch is not None else ():
         if var in last_of and not _close({var}, ranges):
             ranges[var] = (0, 1)
+    for var in [v for loop in context.loops for v in loop.vars if v in last_of and v in ranges]:
+        low, extent = ranges[var]
+        runs = not isinstance(extent, Unknown) and subject.prover.at_least(extent, 1) is True
+        if runs and not _close({var}, ranges, subject.definitions):
+            ranges[var] = (low, 1)
     wanted: set[ir.Var] = set()
     for value in values:
         if isinstance(value, Unknown):
