@@ -9,6 +9,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
+from tests.frontend.programs import live_module
 
 
 def turned(dtype: str) -> Any:
@@ -61,3 +62,54 @@ def test_blocks_meet_in_a_grid_of_any_size(dtype: str) -> None:
             out = torch.zeros_like(given)
             way(given, out)
             assert torch.equal(out, want)
+
+
+FOLDS = {
+    "of rows": ("T.reduce_sum(a, r, dim=1)", lambda a: a.sum(1, keepdim=True).expand(-1, 8)),
+    "kept": (
+        "T.reduce_max(a, r1, dim=1)\n        T.copy(r1[:, 0], r)",
+        lambda a: a.amax(1, True).expand(-1, 8),
+    ),
+    "going on": ("T.reduce_absmax(a, r, dim=1, clear=False)", lambda a: a.abs().amax(1, True).expand(-1, 8)),
+    "of views": (
+        "T.reduce_sum(T.reshape(a, (4, 2, 4)), h, dim=2)\n        T.reduce_sum(h, r, dim=1)",
+        lambda a: a.sum(1, keepdim=True).expand(-1, 8),
+    ),
+    "running": ("T.cumsum(a, o, dim=1)", lambda a: a.cumsum(1)),
+    "in a loop": (
+        "for k in T.serial(2):\n            e = T.alloc_fragment((4, 8), T.float32)\n"
+        "            T.copy(a, e)\n            T.reduce_sum(e, r, dim=1)",
+        lambda a: a.sum(1, keepdim=True).expand(-1, 8),
+    ),
+}
+FOLDING = """
+@tilelang.jit
+def k(A):
+    A: T.Tensor((12, 8), T.float32)
+    B = T.empty((12, 8), T.float32)
+    with T.Kernel(3, threads=32) as bx:
+        a = T.alloc_fragment((4, 8), T.float32)
+        o = T.alloc_fragment((4, 8), T.float32)
+        r = T.alloc_fragment((4,), T.float32)
+        r1 = T.alloc_fragment((4, 1), T.float32)
+        h = T.alloc_fragment((4, 2), T.float32)
+        T.clear(o)
+        T.clear(r)
+        T.copy(A[bx * 4, 0], a)
+        {fold}
+        T.sync_grid()
+        for i, j in T.Parallel(4, 8):
+            B[bx * 4 + i, j] = o[i, j] + r[i]
+    return B
+"""
+
+
+@pytest.mark.parametrize("name", FOLDS)
+def test_what_blocks_fold_before_they_meet_is_their_own(name: str) -> None:
+    """One of the operands may outlive the meeting and the other one not."""
+    fold, expected = FOLDS[name]
+    kernel = tilelang.jit(live_module(FOLDING.format(fold=fold))["k"].function, target="cpu")
+    a = torch.randint(-4, 5, (12, 8)).float()
+    compiled = kernel.compile(a)
+    assert torch.equal(compiled(a), expected(a))
+    assert torch.equal(compiled.reference(a), expected(a))

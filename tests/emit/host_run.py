@@ -22,9 +22,13 @@ _CPP_TYPES = {
     "float32": "float",
     "float16": "_Float16",
     "int8": "signed char",
+    "int16": "short",
     "int32": "int",
+    "int64": "long long",
     "uint8": "unsigned char",
     "bool": "bool",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e5m2": "float8_e5m2",
 }
 
 needs_clang = pytest.mark.skipif(shutil.which(CLANG) is None, reason=f"{CLANG} is not installed")

@@ -11,10 +11,14 @@ import pytest
 from tvm import tirx as X
 
 from tests.emit.host_cpp import HOST, run_cpp
+from tests.emit.host_run import needs_clang, run_hip, run_metal
 from tilelang.targets.c_printer import print_kernel
 from tilelang.targets.cuda.emit import CUDA
 from tilelang.targets.emit import literals
+from tilelang.targets.emit.dialect import Dialect
 from tilelang.targets.emit.expressions import EmitError, Expressions
+from tilelang.targets.hip.emit import HIP
+from tilelang.targets.metal.emit import METAL
 
 from .thread_level import kernel, statement_in_kernel
 
@@ -158,6 +162,35 @@ def test_narrow_integers_wrap(tmp_path: Path) -> None:
     text = print_kernel(statement_in_kernel(make, "int8"), HOST).text
     main = 'int main() { signed char A[2] = {100, 100}, B[1]; k(A, B); printf("%d", B[0]); }'
     assert run_cpp(text + main, tmp_path) == str(-56 // 2)
+
+
+@needs_clang
+@pytest.mark.parametrize("dialect", [HIP, METAL], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8"])
+def test_narrow_integers_beside_literals(dialect: Dialect, dtype: str, tmp_path: Path) -> None:
+    """C makes them int, which templates and overloads take for another type."""
+
+    def make(a: Any, b: Any, tx: Any) -> Any:
+        five, three = X.const(5, dtype), X.const(3, dtype)
+        value = X.Max(X.Min(X.FloorMod(a[tx] - five, five), three), X.FloorDiv(a[tx], three))
+        return X.BufferStore(b, value, [tx])
+
+    text = print_kernel(statement_in_kernel(make, dtype), dialect).text
+    a = np.arange(100, 228).astype(np.uint8).astype(dtype)
+    b = np.zeros_like(a)
+    run = run_metal if dialect is METAL else run_hip
+    run(text, "k", (1,), 128, [a, b], tmp_path)
+    left = (a - np.array(5, dtype)) % np.array(5, dtype)
+    np.testing.assert_array_equal(b, np.maximum(np.minimum(left, 3), a // np.array(3, dtype)))
+
+
+def test_cuda_chooses_the_type_of_a_template() -> None:
+    """NVRTC takes no `floormod(signed char, int)`."""
+    e = Expressions(CUDA)
+    a = X.Var("a", "int8")
+    e.names[a.__chandle__()] = "a"
+    assert e.show(X.FloorMod(a, X.const(5, "int8"))) == "floormod<signed char>(a, 5)"
+    assert e.show(X.FloorDiv(a, X.const(5, "int8"))) == "floordiv<signed char>(a, 5)"
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,24 @@ def run(
     flat = {name: array.reshape(-1) for name, array in tensors.items()}
     for name, array in tensors.items():
         assert np.shares_memory(flat[name], array), f"{name} must be contiguous"
-    for place in itertools.product(*(range(n) for n in reversed(grid))):
-        _Block(lowered, flat, known, tuple(reversed(place)), statistics).run()
+    places = itertools.product(*(range(n) for n in reversed(grid)))
+    blocks = (_Block(lowered, flat, known, tuple(reversed(place)), statistics) for place in places)
+    if "tl.sync_grid" not in _names(lowered):
+        for block in blocks:
+            for _ in block.run():
+                raise EmulationError("a block waits for others without T.sync_grid")
+        return statistics
+    going = [block.run() for block in blocks]
+    while going:  # each block goes as far as the next meeting of all of them
+        met = [block for block in going if next(block, None) is not None]
+        if met and len(met) < len(going):
+            raise EmulationError("some blocks of the grid have ended while others wait for all of them")
+        going = met
     return statistics
+
+
+def _names(lowered: LoweredKernel) -> set[str]:
+    return {str(c.op.name) for c in calls(lowered.func.body) if isinstance(c.op, ir.Op)}
 
 
 def _number(expr: int | str, known: Mapping[str, int]) -> int:
@@ -132,11 +147,11 @@ class _Block:
         self.by_name = tensors
         self.actors = self._actors()
         self.actor = self.actors[0]
+        self.grids, self.at_grid = 0, 0  # meetings of the whole grid, and actors that wait for the next one
 
     def _actors(self) -> list[_Actor]:
         """Warp groups are on their own where the kernel has barriers for them."""
-        names = {str(c.op.name) for c in calls(self.lowered.func.body) if isinstance(c.op, ir.Op)}
-        alone = not names & {"tl.mbarrier_wait", "tl.named_sync"} or self.threads % GROUP
+        alone = not _names(self.lowered) & {"tl.mbarrier_wait", "tl.named_sync"} or self.threads % GROUP
         masks = [self.all] if alone else [self.number // GROUP == g for g in range(self.threads // GROUP)]
         nobody = np.zeros(self.threads, bool)
         return [_Actor(m, dict(self.e.values), left=[nobody.copy()], skipped=[nobody.copy()]) for m in masks]
@@ -145,14 +160,18 @@ class _Block:
     def line(self) -> int:
         return self.actor.line
 
-    def run(self) -> None:
-        """Each actor in turn, as far as it gets without the others."""
+    def run(self) -> Iterator[bool]:
+        """Each actor in turn, as far as it gets without the others. Yields where the whole grid meets."""
         self.statistics.barriers = 0
         self.statistics.instructions = {}
         going = [(a, self._statement(self.lowered.func.body, a.mask)) for a in self.actors]
         waiting: list[tuple[_Actor, Steps, Ready]] = [(a, steps, lambda: True) for a, steps in going]
         while waiting:
             able = next((w for w in waiting if w[2]()), None)
+            if able is None and self.at_grid == len(self.actors):
+                yield True
+                self.at_grid, self.grids = 0, self.grids + 1
+                continue
             if able is None:
                 lines = ", ".join(str(a.line) for a, _, _ in waiting)
                 raise EmulationError(f"line {lines}: threads wait for ever at a barrier")
@@ -239,6 +258,13 @@ class _Block:
             expected = self.threads if name == "tl.sync" else int(value.args[1].value)
             yield from self._meet(number, expected, mask, True)
             self.statistics.barriers += name == "tl.sync" and self.actor is self.actors[-1]
+        elif name == "tl.sync_grid":
+            self._count(name)
+            self._together(mask, "the barrier of the grid")
+            yield from self._meet(-1, self.threads, mask, True)
+            self.at_grid += 1
+            grids = self.grids
+            yield lambda: self.grids > grids
         elif name == "tl.mbarrier_wait":
             self._count(name)
             yield from self._wait_for_phase(value, mask)

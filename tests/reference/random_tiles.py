@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from hypothesis import strategies as st
 
@@ -21,10 +21,11 @@ DTYPES = (*FLOATS, *FLOATS, *INTEGERS, "float8_e4m3fn", "float8_e5m2")
 SHAPES = ((4, 8), (5, 7), (8, 16), (16, 16), (16, 32), (6, 4), (1, 8), (3, 40))
 HEAD = """
 @tilelang.jit
-def k(A, I, R: int, C: int):
+def k(A, I, Z, R: int, C: int):
     {sizes}
     A: T.Tensor((M, N), T.float32)
     I: T.Tensor((L,), T.int32)
+    Z: T.Tensor((2, R, C), T.float32)
 """
 # How the sizes of the tensors are known: fixed by a compilation, or bound at launch.
 SIZES = (
@@ -71,19 +72,40 @@ class Program:
     outputs: tuple[str, ...]  # names, in the order in which they are returned
     threads: int
     fixed: str  # sizes that a compilation fixes, "M, L"
-    workspace: str = ""  # dtype of W, which lies between two launches
+    workspaces: dict[str, str] = field(default_factory=dict)  # names and dtypes: tiles of all blocks
+    axes: tuple[int, ...] = ()  # blocks along the second and third axis of the grid
     made_of: list[str] = field(default_factory=list)  # kinds of statements
 
 
-class Writer:
-    """Writes one program, asking `draw` for every choice."""
+class Choices(Protocol):
+    """Where a program comes from: `random.Random` is one, hypothesis another one."""
 
-    def __init__(self, draw: Callable[[Any], Any], statements: int = 6) -> None:
-        self.draw = draw
+    def choice(self, seq: Any, /) -> Any: ...
+    def randint(self, a: int, b: int) -> int: ...
+
+
+class Drawn:
+    """Choices that hypothesis makes, and makes simpler when a program fails."""
+
+    def __init__(self, draw: Callable[[Any], Any]) -> None:
+        self._draw = draw
+
+    def choice(self, seq: Any, /) -> Any:
+        return self._draw(st.sampled_from(seq))
+
+    def randint(self, a: int, b: int) -> int:
+        return self._draw(st.integers(a, b))
+
+
+class Writer:
+    """Writes one program, asking `choices` for everything."""
+
+    def __init__(self, choices: Choices, statements: int = 6) -> None:
+        self.choices = choices
         self.count = 0
         self.kinds: list[str] = []
         self.shape = self.pick(SHAPES)
-        self.threads = self.pick((32, 64, 128))
+        self.threads = self.pick((32, 64, 96, 128, 256))
         self.tiles = [self._tile(n) for n in range(self.number(2, 5))]
         self.rows = self._vector("r", "R")
         self.columns = self._vector("c", "C")
@@ -93,10 +115,10 @@ class Writer:
     # Choices
 
     def pick(self, options: Any) -> Any:
-        return self.draw(st.sampled_from(list(options)))
+        return self.choices.choice(list(options))
 
     def number(self, low: int, high: int) -> int:
-        return self.draw(st.integers(low, high))
+        return self.choices.randint(low, high)
 
     def chance(self, one_in: int = 2) -> bool:
         return self.number(1, one_in) == one_in
@@ -117,13 +139,15 @@ class Writer:
 
     def program(self) -> Program:
         sizes = self.pick(SIZES)
+        self.axes = self.pick(((), (), (), (2,), (3,), (2, 2)))
+        self.workspaces: dict[str, str] = {}
         self.macros: list[str] = []
         self.kept = self.pick(self.tiles) if self.chance(3) else None  # goes on to the next launch
         launches = self.launch("B")
         outputs = [f"B_{b.name}" for b in self.buffers]
         empties = self._outputs("B")
         if self.kept is not None:
-            empties.append(f"W = T.alloc_global(({ROWS} * R, C), T.{self.kept.dtype})")
+            self.workspaces["W"] = self.kept.dtype
         if self.kept is not None or self.chance(4):
             self.kinds.append("second_launch")
             if self.chance():  # into tensors of its own; else over what the first one wrote
@@ -132,6 +156,8 @@ class Writer:
                 outputs += [f"D_{b.name}" for b in self.buffers]
             else:
                 launches += self.launch("B", after=True)
+        places = ", ".join([*map(str, self.axes), f"{ROWS} * R", "C"])
+        empties += [f"{n} = T.alloc_global(({places}), T.{dtype})" for n, dtype in self.workspaces.items()]
         head = HEAD.strip("\n").format(sizes=sizes)
         lines = [*self.macros, head, *(f"    {line}" for line in [*empties, *launches])]
         lines.append(f"    return {', '.join(outputs)}")
@@ -142,7 +168,8 @@ class Writer:
             tuple(outputs),
             self.threads,
             fixed,
-            self.kept.dtype if self.kept is not None else "",
+            self.workspaces,
+            self.axes,
             self.kinds,
         )
 
@@ -153,32 +180,41 @@ class Writer:
     def _outputs(self, into: str) -> list[str]:
         shapes = [(f"{ROWS} * R", "C") if b.whole else (ROWS, b.shape[0]) for b in self.buffers]
         return [
-            f"{into}_{b.name} = T.empty(({', '.join(shape)}), T.{b.dtype})"
+            f"{into}_{b.name} = T.empty(({', '.join([*map(str, self.axes), *shape])}), T.{b.dtype})"
             for b, shape in zip(self.buffers, shapes, strict=True)
         ]
 
     def launch(self, into: str, after: bool = False) -> list[str]:
         """One T.Kernel that stores all its buffers to outputs. after: it begins with those of the first."""
-        self.variables = ["bx"]
+        self.variables = ["bx", "by", "bz"][: 1 + len(self.axes)]
         body: list[str] = []
         for b in self.buffers:
             body += [f"T.copy(B_{b.name}[{self._place(b)}], {b.name})"] if after else self._first(b)
         if after and self.kept is not None:
-            body.append(f"T.copy(W[bx * R, 0], {self.kept.name})")
+            body.append(f"T.copy(W[{self._place(self.kept)}], {self.kept.name})")
+        self.meets = False  # blocks wait for each other
         body += self.block(2, self.most)
         if not after and self.kept is not None:
-            body.append(f"T.copy({self.kept.name}, W[bx * R, 0])")
+            body.append(f"T.copy({self.kept.name}, W[{self._place(self.kept)}])")
         body += [f"T.copy({b.name}, {into}_{b.name}[{self._place(b)}])" for b in self.buffers]
         allocations = [self._allocation(b) for b in self.buffers]
-        if not self.chance(4):
+        names, extents = ["bx", "by", "bz"][: 1 + len(self.axes)], [ROWS, *map(str, self.axes)]
+        if len(names) > 1:
+            self.kinds.append("axes")
+            if self.chance():
+                names, extents = names[::-1], extents[::-1]
+        if self.meets or not self.chance(4):
             lines = [*allocations, *body]
+            if self.chance(6) and not self.meets:
+                lines.insert(0, f"T.use_swizzle({self.number(1, 3)})")
             return [
-                f"with T.Kernel({ROWS}, threads={self.threads}) as bx:",
+                f"with T.Kernel({', '.join(extents)}, threads={self.threads}) as {_together(names)}:",
                 *(f"    {line}" for line in lines),
             ]
         self.kinds.append("persistent")
         workers, group = self.number(1, 3), self.number(1, 2)
-        lines = [*allocations, f"for bx in T.Persistent([{ROWS}], {workers}, worker, group_size={group}):"]
+        domain = f"T.Persistent([{', '.join(extents)}], {workers}, worker, group_size={group})"
+        lines = [*allocations, f"for {', '.join(names)} in {domain}:"]
         lines += [f"    {line}" for line in body]
         return [
             f"with T.Kernel({workers}, threads={self.threads}) as worker:",
@@ -186,7 +222,8 @@ class Writer:
         ]
 
     def _place(self, b: Tile) -> str:
-        return "bx * R, 0" if b.whole else "bx, 0"
+        first = ["by", "bz"][: len(self.axes)]
+        return ", ".join([*first, "bx * R" if b.whole else "bx", "0"])
 
     def _allocation(self, b: Tile) -> str:
         return f"{b.name} = T.alloc_{b.scope}(({', '.join(b.shape)},), T.{b.dtype})"
@@ -266,7 +303,8 @@ class Writer:
 
     def read(self, b: Tile, loops: list[str], avoid: str) -> str:
         at = "i, j"
-        if b.is_shared and b.name != avoid and self.chance():
+        # Of a fragment, other elements than its own are at hand for a thread only with some layouts.
+        if b.name != avoid and self.chance(2 if b.is_shared else 8):
             at = self.pick(
                 (
                     "R - 1 - i, j",
@@ -275,6 +313,9 @@ class Writer:
                     "i, (j + 3) % C",
                     "i // 2, j",
                     "j % R, i % C",
+                    "i, j // 2",
+                    "0, j",
+                    "i, 0",
                 )
             )
         read = f"{b.name}[{at}]"
@@ -682,6 +723,197 @@ class Writer:
             f"    {target.name}[{v}] = {self.held(f'{x}[{self.number(0, n - 1)}]', target)}",
         ]
 
+    def _tile_atomic(self, _: int) -> list[str]:
+        """A tile added to a part of Z, which all blocks share; or its elements."""
+        a = self.pick(self.tiles)
+        if a.dtype.startswith("float8"):
+            return []
+        (rows, columns), which = self.shape, self.number(0, 1)
+        h, w = self.number(1, rows), self.number(1, columns)
+        y, x = self.number(0, rows - h), self.number(0, columns - w)
+        how = self.number(0, 3)
+        if how == 0 and a.dtype == "float32":
+            return [f"T.atomic_add(Z[{which}, 0, 0], {a.name})"]
+        if how == 1 and a.dtype == "float32" and a.is_shared:
+            return [f"T.atomic_add(Z[{which}, {y}:{y + h}, {x}:{x + w}], {a.name}[{y}:{y + h}, {x}:{x + w}])"]
+        place = self.pick((f"{which}, i, j", f"{which}, i, {x}", f"i % 2, {y}, j", f"{which}, R - 1 - i, j"))
+        return [
+            "for i, j in T.Parallel(R, C):",
+            f"    T.atomic_add(Z[{place}], T.cast({a.name}[i, j], T.float32))",
+        ]
+
+    def _meeting(self, depth: int) -> list[str]:
+        """Blocks show each other a tile in a workspace and wait for all of them."""
+        if depth < 2 or self.axes:
+            return []
+        self.meets = True
+        a, b, x = self.pick(self.tiles), self.pick(self.tiles), self.name("X")
+        if b.unsigned and not a.unsigned:
+            return []
+        self.workspaces[x] = a.dtype
+        other = self.pick((f"(bx + 1) % {ROWS}", f"{ROWS} - 1 - bx", "0"))
+        return [
+            f"T.copy({a.name}, {x}[bx * R, 0])",
+            "T.sync_grid()",
+            f"T.copy({x}[({other}) * R, 0], {b.name})",
+        ]
+
+    def _scan_to(self, _: int) -> list[str]:
+        """Running sums of one tile in another one, or of a vector."""
+        if self.chance(3):
+            b = self.pick((self.rows, self.columns))
+            self.extent = b.shape[0]
+            return [
+                f"T.{self.pick(('cumsum', 'cummax'))}({b.name}, reverse={self.chance()})",
+                *self.normal(b),
+            ]
+        a, t = self.pick(self.tiles), self.name("t")
+        if a.dtype not in ("float32", "int32", "float16", "bfloat16"):
+            return []
+        into = self.pick(self.tiles)
+        scope = "shared" if a.is_shared and self.chance() else "fragment"
+        if a.is_shared and scope == "fragment":
+            scope = "shared"
+        op = self.pick(("cumsum", "cummax"))
+        return [
+            f"{t} = T.alloc_{scope}((R, C), T.{a.dtype})",
+            f"T.{op}({a.name}, {t}, dim={self.number(0, 1)}, reverse={self.chance()})",
+            *self.each(into, self.held(f"{t}[i, j]", into)),
+        ]
+
+    def _row(self, _: int) -> list[str]:
+        """A row or a column of a tile as a vector, by a copy between ranks."""
+        shared = [t for t in self.tiles if t.is_shared and not t.unsigned]
+        if not shared:
+            return []
+        a = self.pick(shared)
+        row, column = self.number(0, self.shape[0] - 1), self.number(0, self.shape[1] - 1)
+        line, vector = self.pick(
+            ((f"{a.name}[{row}, :]", self.columns), (f"{a.name}[:, {column}]", self.rows))
+        )
+        return [f"T.copy({line}, {vector.name})" if self.chance() else f"T.copy({vector.name}, {line})"]
+
+    def _slab(self, _: int) -> list[str]:
+        """One plane of a tile of three dimensions, chosen by a variable."""
+        a, b, d = self.pick(self.tiles), self.pick(self.tiles), self.name("d")
+        if b.unsigned and not a.unsigned:
+            return []
+        n = self.number(2, 3)
+        which = f"{self.pick(self.variables)} % {n}"
+        return [
+            f"{d} = T.alloc_shared(({n}, R, C), T.{a.dtype})",
+            f"T.fill({d}, {self.number(0, 3)})",
+            f"T.copy({a.name}, {d}[{which}, :, :])"
+            if self.chance()
+            else f"T.copy({a.name}, {d}[{which}, 0, 0])",
+            f"T.copy({d}[{which if self.chance() else '0'}, :, :], {b.name})",
+        ]
+
+    def _bit_reduce(self, _: int) -> list[str]:
+        whole = [t for t in self.tiles if t.dtype in ("int32", "int16", "int64", "int8")]
+        if not whole:
+            return []
+        a, t = self.pick(whole), self.name("t")
+        dim, b = self.pick(((0, self.columns), (1, self.rows)))
+        op, clear = self.pick(("bitand", "bitor", "bitxor")), self.chance()
+        return [
+            f"{t} = T.alloc_fragment(({b.shape[0]},), T.{a.dtype})",
+            f"T.fill({t}, {self.number(-8, 8)})",
+            f"T.reduce_{op}({a.name}, {t}, dim={dim}, clear={clear})",
+            f"for i in T.Parallel({b.shape[0]}):",
+            f"    {b.name}[i] = {self.held(f'{t}[i]', b)}",
+        ]
+
+    def _flat(self, _: int) -> list[str]:
+        """All elements by one number, or in short vectors."""
+        a, b = self.pick(self.tiles), self.pick(self.tiles)
+        if a is b or a.dtype.startswith("float8"):
+            return []
+        if self.shape[1] % 4 == 0 and self.chance():
+            at = "i, j * 4 + v"
+            return [
+                "for i, j in T.Parallel(R, C // 4):",
+                "    for v in T.vectorized(4):",
+                f"        {b.name}[{at}] = {self.held(f'{a.name}[{at}] + 1', b)}",
+            ]
+        at = "n // C, n % C"
+        return ["for n in T.Parallel(R * C):", f"    {b.name}[{at}] = {self.held(f'{a.name}[{at}] - 1', b)}"]
+
+    def _inner(self, _: int) -> list[str]:
+        """Each element counts in a loop of its own, which it may leave early."""
+        b, x = self.pick(self.tiles), self.name("x")
+        shared = [t for t in self.tiles if t.is_shared and t is not b and not t.dtype.startswith("float8")]
+        read = f"{self.pick(shared).name}[(i + q) % R, j]" if shared else "i + q"
+        leave = self.pick(("", f"if {x} > {self.number(0, 6)}:", f"if q == {self.number(0, 3)}:"))
+        lines = [
+            "for i, j in T.Parallel(R, C):",
+            f"    {x} = T.alloc_var(T.int32, init={self.number(-2, 2)})",
+        ]
+        if self.chance(3):
+            q = self.name("q")
+            return [
+                *lines,
+                f"    {q} = T.alloc_var(T.int32, init=0)",
+                f"    while {q} < (i + j) % 4:",
+                f"        {x} += {q} - {self.number(-2, 2)}",
+                f"        {q} += 1",
+                f"    {b.name}[i, j] = {self.held(x, b)}",
+            ]
+        lines.append(f"    for q in T.serial({self.number(1, 4)}):")
+        if leave:
+            lines += [f"        {leave}", f"            {self.pick(('break', 'continue'))}"]
+        return [*lines, f"        {x} += T.cast({read}, T.int32)", f"    {b.name}[i, j] = {self.held(x, b)}"]
+
+    def _nibbles(self, _: int) -> list[str]:
+        """Numbers of four bits, packed wherever they lie."""
+        a, b, q = self.pick(self.tiles), self.pick(self.tiles), self.name("q")
+        if a.dtype.startswith("float8") or self.shape[1] % 2:
+            return []
+        signed = self.chance()
+        scope = self.pick(("shared", "shared", "fragment"))
+        low, high, dtype = (-8, 7, "int4") if signed else (0, 15, "uint4")
+        return [
+            f"{q} = T.alloc_{scope}((R, C), T.{dtype})",
+            "for i, j in T.Parallel(R, C):",
+            f"    x = T.clamp(T.cast({a.name}[i, j], T.int32), {low}, {high})",
+            f"    {q}[i, j] = T.cast(x, T.{dtype})",
+            *self.each(b, self.held(f"T.cast({q}[i, j], T.int32)", b)),
+        ]
+
+    def _asked(self, depth: int) -> list[str]:
+        """A branch on any or all of the truths of a shared tile."""
+        a, m = self.pick(self.tiles), self.name("m")
+        if a.dtype.startswith("float8"):
+            return []
+        lines = [
+            f"{m} = T.alloc_shared((R, C), T.bool)",
+            "for i, j in T.Parallel(R, C):",
+            f"    {m}[i, j] = {a.name}[i, j] > {self.number(-8, 8)}",
+        ]
+        return [*lines, *self.inside(f"if T.{self.pick(('any_of', 'all_of'))}({m}):", depth)]
+
+    def _teams(self, _: int) -> list[str]:
+        """Warp groups, each with a shared tile of its own."""
+        shared = [t for t in self.tiles if t.is_shared]
+        if self.threads < 256 or len(shared) < 2:
+            return []
+        a, b = self.pick(shared), self.pick(shared)
+        if a is b:
+            return []
+        lines = []
+        for group, t in ((0, a), (1, b)):
+            value = self.held(
+                self.combined(self.pick(("i", "j", "bx", "I[1]")), f"i - {self.number(0, 3)}"), t
+            )
+            lines += [f"with T.ws({group}):"]
+            if self.chance() and not t.unsigned:
+                f = self.name("f")
+                lines += [f"    {f} = T.alloc_fragment((R, C), T.float32)", f"    T.copy({t.name}, {f})"]
+                lines += ["    for i, j in T.Parallel(R, C):", f"        {f}[i, j] = {f}[i, j] - 1"]
+                value = self.held(f"{f}[i, j]", t)
+            lines += [f"    {s}" for s in self.each(t, value)]
+        return [*lines, "T.sync_threads()"]
+
     # Control
 
     def inside(
@@ -722,20 +954,138 @@ class Writer:
         return [*lines, *self.inside("else:", depth)] if self.chance() else lines
 
     def _pipeline(self, depth: int) -> list[str]:
-        """A loop that loads slices of A into a tile of its own and uses them."""
-        k, p = self.name("k"), self.name("p")
+        """A loop that loads slices of A into tiles of its own and uses them."""
+        k, tiles = self.name("k"), self.number(1, 2)
         b = self.pick(self.tiles)
-        dtype = self.pick(("float32", "float32", "float16"))
-        tile = Tile(p, dtype, "shared", ("R", "C"))
-        value = self.combined(f"{p}[i, j]", f"{b.name}[i, j]" if not b.dtype.startswith("float8") else k)
-        more = self.block(0, 2) if self.chance() else []
-        trips = self.pick((self.number(1, 5), "T.max(I[1], 0)", "bx + 1", "T.ceildiv(N, C)"))
+        stages = self.number(0, 4)
+        own = [
+            Tile(self.name("p"), self.pick(("float32", "float32", "float16")), "shared", ("R", "C"))
+            for _ in range(tiles)
+        ]
+        lines = [f"{p.name} = T.alloc_shared((R, C), T.{p.dtype})" for p in own]
+        body: list[str] = []
+        for p in own:
+            row, column = (
+                self.pick((f"bx * R + {k}", "bx * R", f"{k} * R", f"I[{k} % 4] + 8")),
+                self.pick(("0", k, "1")),
+            )
+            if self.chance(6):  # known only when the loop runs
+                x = self.name("x")
+                body.append(f"{x} = I[({k} + {self.number(0, 3)}) % 4] % 5")
+                row = f"{row} + {x}"
+            load = [f"T.copy(A[{row}, {column}], {p.name})"]
+            if self.chance(6):
+                load = [f"if {self.pick((f'{k} % 2 == 0', 'bx > 0', 'I[0] > 0'))}:", f"    {load[0]}"]
+                lines.append(f"T.fill({p.name}, {self.number(-3, 3)})")
+            elif self.chance(6):
+                load = ["for i, j in T.Parallel(R, C):", f"    {p.name}[i, j] = A[{row} + i, {column} + j]"]
+            body += load
+        if self.chance(4):
+            p = self.pick(own)
+            body += self.each(p, self.held(f"{p.name}[i, j] + 1", p))
+        read = f"T.cast({b.name}[i, j], T.float32)" if b.dtype.startswith("float8") else f"{b.name}[i, j]"
+        for p in own:
+            at = self.pick(("i, j", "i, j", "R - 1 - i, j", "i, (j + 1) % C"))
+            body += self.each(b, self.held(self.combined(f"{p.name}[{at}]", read if self.chance() else k), b))
+        if self.chance():
+            body += self.block(0, 2)
+        if self.chance(8):
+            body.append(f"T.copy(A[bx * R, 2], {own[0].name})")  # once more, behind what reads it
+        trips = self.pick((self.number(1, 6), "T.max(I[1], 0)", "bx + 1", "T.ceildiv(N, C)", "0"))
+        start = self.pick(("", "", f"{self.number(0, 2)}, "))
+        lines += [
+            f"for {k} in T.Pipelined({start}{trips}, num_stages={stages}):",
+            *(f"    {s}" for s in body),
+        ]
+        p = own[0]
+        if self.chance(4):  # what the last iteration left
+            if trips not in (3, 4, 5, 6):
+                lines.insert(tiles, f"T.fill({p.name}, 1)")
+            lines += self.each(b, self.held(f"{p.name}[i, j] * 2", b))
+        elif self.chance(4):  # the same tile in another loop
+            n = self.name("k")
+            lines += [
+                f"for {n} in T.Pipelined({self.number(1, 4)}, num_stages={self.number(0, 3)}):",
+                f"    T.copy(A[bx * R + {n}, 1], {p.name})",
+                *(f"    {s}" for s in self.each(b, self.held(f"{p.name}[i, j] - {n}", b))),
+            ]
+        return lines
+
+    def _partly(self, _: int) -> list[str]:
+        """Loops over a part of a tile, of elements that lie apart, or of one row after the other."""
+        a, b = self.pick(self.tiles), self.pick(self.tiles)
+        if a is b or a.dtype.startswith("float8"):
+            return []
+        rows, columns = self.shape
+        h, w = self.number(1, rows), self.number(1, columns)
+        y, x = self.number(0, rows - h), self.number(0, columns - w)
+        if self.chance(3):
+            y, x = self.number(0, 1) * (rows - h), self.number(0, 1) * (columns - w)
+        other = self.pick((f"i + {y}, j + {x}", f"i + {y}, j + {x}", "i, j", "0, j", f"i + {y}, 0"))
+        value = self.held(f"{a.name}[{other}] + {self.number(-1, 1)}", b)
+        how = self.number(0, 4)
+        if how == 0:
+            return [f"for i, j in T.Parallel({h}, {w}):", f"    {b.name}[i + {y}, j + {x}] = {value}"]
+        if how == 1:
+            k, value = self.name("k"), self.held(f"{a.name}[0, j] + 1", b)
+            if a.is_shared or self.chance():
+                value = value.replace("[0, j]", f"[{k}, j]")
+            return [
+                f"for {k} in T.serial({h}):",
+                "    for j in T.Parallel(C):",
+                f"        {b.name}[{k}, j] = {value}",
+            ]
+        if how == 2 and columns % 2 == 0:
+            k = self.name("k")
+            at = f"i, j * 2 + {k}"
+            value = self.held(f"{a.name}[{at}] - 1", b)
+            loop = self.pick(("T.serial", "T.unroll"))
+            return [
+                f"for {k} in {loop}(2):",
+                "    for i, j in T.Parallel(R, C // 2):",
+                f"        {b.name}[{at}] = {value}",
+            ]
+        if how == 3 and columns % 4 == 0:
+            k, at = self.name("k"), "i, {k} * (C // 4) + j"
+            at = at.format(k=k)
+            value = self.held(f"{a.name}[{at}] + 2", b)
+            return [
+                f"for {k} in T.serial(4):",
+                "    for i, j in T.Parallel(R, C // 4):",
+                f"        {b.name}[{at}] = {value}",
+            ]
         return [
-            f"{p} = T.alloc_shared((R, C), T.{dtype})",
-            f"for {k} in T.Pipelined({trips}, num_stages={self.number(0, 3)}):",
-            f"    T.copy(A[bx * R + {k}, {self.pick(('0', k))}], {tile.name})",
-            *(f"    {line}" for line in self.each(b, self.held(value, b))),
-            *(f"    {line}" for line in more),
+            "for j, i in T.Parallel(C, R):",
+            f"    {b.name}[i, j] = {self.held(f'{a.name}[i, j] * 2', b)}",
+        ]
+
+    def _of_part(self, _: int) -> list[str]:
+        """A reduction of a part of a tile, or of one with three dimensions, also of a view of one."""
+        a = self.pick(self.tiles)
+        if a.dtype.startswith("float8"):
+            return []
+        rows, columns = self.shape
+        op = self.pick(("sum", "max", "min", "absmax"))
+        if columns % 4 == 0 and self.chance():
+            v, t = self.name("w"), self.name("t")
+            dim = self.number(1, 2)
+            n = columns // 4 if dim == 2 else 4
+            into = self.pick(self.tiles)
+            return [
+                f"{v} = T.reshape({a.name}, (R, C // 4, 4))",
+                f"{t} = T.alloc_fragment((R, {n}), T.float32)",
+                f"T.reduce_{op}({v}, {t}, dim={dim})",
+                *self.each(into, self.held(f"{t}[i, {'j // 4' if dim == 2 else 'j % 4'}]", into)),
+            ]
+        h, w = self.number(1, rows), self.number(1, columns)
+        y, x = self.number(0, rows - h), self.number(0, columns - w)
+        t, dim = self.name("t"), self.number(0, 1)
+        size, b = ((w, self.columns), (h, self.rows))[dim]
+        return [
+            f"{t} = T.alloc_{self.pick(('fragment', 'shared'))}(({size},), T.float32)",
+            f"T.reduce_{op}({a.name}[{y}:{y + h}, {x}:{x + w}], {t}, dim={dim})",
+            f"for i in T.Parallel({size}):",
+            f"    {b.name}[i] = {self.held(f'{t}[i]', b)}",
         ]
 
     def _gemm(self, _: int) -> list[str]:
@@ -774,7 +1124,7 @@ class Writer:
 
 
 KINDS = ("loop", "tensor", "scalar", "number")
-NESTED = ("loop", "while", "if", "pipeline")
+NESTED = ("loop", "while", "if", "pipeline", "asked")
 STATEMENTS = (
     "copy",
     "part",
@@ -808,11 +1158,29 @@ STATEMENTS = (
     "macro",
     "private",
     "lanes",
+    "tile_atomic",
+    "meeting",
+    "scan_to",
+    "row",
+    "slab",
+    "bit_reduce",
+    "flat",
+    "inner",
+    "nibbles",
+    "teams",
+    "partly",
+    "partly",
+    "of_part",
+    "pipeline",
     *NESTED,
 )
+
+
+def _together(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
 @st.composite
 def programs(draw: Any, statements: int = 6) -> Program:
     """A random program."""
-    return Writer(draw, statements).program()
+    return Writer(Drawn(draw), statements).program()

@@ -23,28 +23,31 @@ _POISON = {PassConfigKey.TL_CPU_POISON_ALLOCATIONS.value: True}
 _UNHURRIED = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
-def inputs(program: Program, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """A, with ragged edges, and the numbers in I."""
+def inputs(program: Program, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A, with ragged edges, the numbers in I, and Z, which blocks add to."""
     rows, columns = program.shape
     generator = torch.Generator().manual_seed(seed)
     shape = max(2 * rows - seed % 2, 1), columns + 2 - seed % 3
     a = torch.randint(-LIMIT, LIMIT + 1, shape, generator=generator).float()
-    return a, torch.randint(-LIMIT, LIMIT + 1, (4,), generator=generator).int()
+    numbers = torch.randint(-LIMIT, LIMIT + 1, (4,), generator=generator).int()
+    return a, numbers, torch.zeros(2, rows, columns)
 
 
 def check(program: Program, seed: int, targets: tuple[str, ...]) -> None:
     """Raises AssertionError, with the program's text, where two disagree."""
-    a, numbers = inputs(program, seed)
+    a, numbers, z = inputs(program, seed)
     rows, columns = program.shape
     kernel: Any = tilelang.jit(
         live_module(program.text)["k"].function, target="cpu", compile_flags=["-O0"], pass_configs=_POISON
     )
     try:
-        compiled = kernel.compile(a, numbers, rows, columns)
+        compiled = kernel.compile(a, numbers, z, rows, columns)
     except KernelError:
         reject()
-    want = compiled.reference(a, numbers)
-    compare(compiled(a, numbers), want, program, "the CPU")
+    of_reference, of_cpu = z.clone(), z.clone()
+    want = compiled.reference(a, numbers, of_reference)
+    compare(compiled(a, numbers, of_cpu), want, program, "the CPU")
+    compare([of_cpu], [of_reference], program, "the CPU", ("Z",))
     sizes = {"M": a.shape[0], "N": a.shape[1], "L": 4}
     fixed = {name: n for name, n in sizes.items() if name in program.fixed}
     for target in targets:
@@ -56,9 +59,11 @@ def check(program: Program, seed: int, targets: tuple[str, ...]) -> None:
             continue
         found = [poison(tuple(w.shape), str(w.dtype).removeprefix("torch.")) for w in want]
         tensors = dict(zip(program.outputs, found, strict=True))
-        if program.workspace:
-            tensors["W"] = poison((-(-a.shape[0] // rows) * rows, columns), program.workspace)
+        for name, dtype in program.workspaces.items():
+            tensors[name] = poison((*program.axes, -(-a.shape[0] // rows) * rows, columns), dtype)
+        tensors["Z"] = z.numpy().copy()
         run(lowered, {"A": a.numpy().copy(), "I": numbers.numpy().copy(), **tensors}, sizes)
+        compare([torch.from_numpy(tensors["Z"])], [of_reference], program, target, ("Z",))
         compare([_torch(f, w) for f, w in zip(found, want, strict=True)], want, program, target)
 
 
@@ -66,8 +71,8 @@ def _torch(found: np.ndarray, like: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(found.view(np.uint8).copy()).view(like.dtype).reshape(like.shape)
 
 
-def compare(found: Any, want: Any, program: Program, who: str) -> None:
-    for name, f, w in zip(program.outputs, found, want, strict=True):
+def compare(found: Any, want: Any, program: Program, who: str, names: tuple[str, ...] = ()) -> None:
+    for name, f, w in zip(names or program.outputs, found, want, strict=True):
         if not torch.equal(f.double(), w.double()):
             at = (f.double() != w.double()).nonzero()[0].tolist()
             raise AssertionError(f"{who} and the reference differ in {name} at {at}\n{program.text}")

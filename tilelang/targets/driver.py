@@ -37,8 +37,9 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     func = split_vectors(drop_empty(func))
     if target.kind != "cuda":
         func = func.with_body(_without_waits(func.body))
-    func = warp_lanes(func, target.warp_size, by_number=target.kind in _SHUFFLES_BY_NUMBER)
-    parts = [_room(target, "lower").lower(part, target) for part in split_launches(func)]
+    by_number = target.kind in _SHUFFLES_BY_NUMBER
+    launches = [warp_lanes(part, target.warp_size, by_number) for part in split_launches(func)]
+    parts = [_room(target, "lower").lower(part, target) for part in launches]
     return parts[0] if len(parts) == 1 else merge(parts)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm_ffi
@@ -25,6 +25,8 @@ from tvm import tirx as X
 from tilelang.ir import thread_ops, tile_ops
 from tilelang.ir.build import LOOP_KIND
 from tilelang.ir.tile_ops import seq
+from tilelang.ops.reduce import Reduce
+from tilelang.ops.scan import Scan
 from tilelang.passes.walk import (
     calls,
     children,
@@ -40,6 +42,7 @@ from tilelang.targets.cpu.collectives import exchange
 from tilelang.targets.cpu.nests import REGISTERS, index
 
 _PRIVATE = ("local", "local.var", REGISTERS)
+_FOLDS: dict[str, type[Reduce] | type[Scan]] = {tile_ops.REDUCE: Reduce, tile_ops.SCAN: Scan}
 
 
 def thread_loops(func: X.PrimFunc, unnamed: bool = False) -> X.PrimFunc:
@@ -575,15 +578,42 @@ class _Threads:
             array = self._arrays.get(s.buffer.__chandle__())
             return s if array is None else X.BufferStore(array, s.value, [number, *s.indices], s.span)
 
+        arrays = {array.__chandle__() for array in self._arrays.values()}
+
+        def evaluate(s: X.Evaluate) -> Any:
+            fold = next((op for name, op in _FOLDS.items() if tile_ops.is_call(s.value, name)), None)
+            return s if fold is None else self._aligned(fold.read(s.value), arrays)
+
         return tvm_ffi.structural_map(
             node,
             [
+                (X.Evaluate, evaluate),
                 (ir.TensorLoad, load),
                 (ir.TensorRegion, region),
                 (X.BufferStore, store),
                 (ir.Var, variable),
             ],
         )
+
+    def _aligned(self, fold: Reduce | Scan, arrays: set[int]) -> Any:
+        """A reduction or scan that numbers its dimension with the one that arrays have in front, if any has:
+        operands that have none are taken as arrays of one.
+        """
+        regions = {"src": fold.src, "dst": fold.dst}
+        alone = {k: r for k, r in regions.items() if r.source.__chandle__() not in arrays}
+        if len(alone) == len(regions):
+            return fold.call()
+        before: dict[int, X.DeclBuffer] = {}
+        for name, region in alone.items():
+            buffer, handle = region.source, region.source.__chandle__()
+            if handle not in before:
+                shape, dtype, scope = (1, *buffer.shape), str(buffer.dtype), buffer.scope()
+                view = X.decl_buffer(shape, dtype, str(buffer.name), data=buffer.data, scope=scope)
+                before[handle] = X.DeclBuffer(view, data=buffer.data, span=fold.span)
+                self._kept.append(view)
+            first = ir.Range.from_min_extent(index(0), index(1))
+            regions[name] = X.BufferRegion(before[handle].buffer, [first, *region.region])
+        return seq([*before.values(), replace(fold, dim=fold.dim + 1, **regions).call()])
 
 
 class _Blocks(_Threads):

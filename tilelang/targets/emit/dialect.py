@@ -67,6 +67,7 @@ class Dialect:
     zero_vector: str = "{type}{{}}"  # a vector type's value of zeros
     reinterpret: str = "@bit_cast"
     int64_suffix: str = "LL"
+    exact_overloads: bool = False  # whether `max(short, int)` is ambiguous
     # Helpers whose text depends on sizes in their name, written when they are called.
     generated: Callable[[str], Intrinsic | None] = field(default=lambda _: None)
     line_directives: bool = True

@@ -360,8 +360,7 @@ class Expressions:
             return f"{paren(self.text(a), MUL)} / {paren(self.text(b), UNARY)}", MUL
         if (shift := _log2(b)) is not None:
             return f"{paren(self.text(a), UNARY)} >> {shift}", SHIFT
-        self.helper("floordiv")
-        return f"floordiv({self.show(a)}, {self.show(b)})", ATOM
+        return self._floor("floordiv", e)
 
     def _floor_mod(self, e: Any) -> Text:
         a, b = e.a, e.b
@@ -369,8 +368,14 @@ class Expressions:
             return f"{paren(self.text(a), MUL)} % {paren(self.text(b), UNARY)}", MUL
         if _log2(b) is not None:
             return f"{paren(self.text(a), UNARY)} & {int(b.value) - 1}", BIT
-        self.helper("floormod")
-        return f"floormod({self.show(a)}, {self.show(b)})", ATOM
+        return self._floor("floormod", e)
+
+    def _floor(self, name: str, e: Any) -> Text:
+        """A call of a template; a narrow number and a literal beside it are of different types in C."""
+        self.helper(name)
+        dtype = self.dtype(e)
+        chosen = f"<{self.type_name(dtype)}>" if dtype in _NARROW_INTS else ""
+        return f"{name}{chosen}({self.show(e.a)}, {self.show(e.b)})", ATOM
 
     def _ternary(self, condition: Any, yes: Any, no: Any) -> Text:
         parts = (self.text(condition), self.text(yes), self.text(no))
@@ -420,14 +425,19 @@ class Expressions:
 
     def _reinterpret(self, e: Any) -> Text:
         target, value = self.type_name(self.dtype(e)), e.args[-1]
-        text, dtype = self.show(value), self.dtype(value)
-        if dtype in _NARROW_INTS and not isinstance(value, ir.Var | ir.TensorLoad | X.Cast):
-            text, _ = self._convert(text, dtype)  # C computes in int, which has other bits than its result
+        text = self._exact(value)  # C computes in int, which has other bits than its result
         spelling = self.dialect.reinterpret
         if spelling.startswith("@"):
             self.helper(spelling[1:])
             spelling = spelling[1:] + "<{type}>({0})"
         return spelling.format(text, type=target), ATOM
+
+    def _exact(self, value: Any) -> str:
+        """`value` as an expression that has its own type in C, where narrow integers become int."""
+        text, dtype = self.show(value), self.dtype(value)
+        if dtype in _NARROW_INTS and not isinstance(value, ir.Var | ir.TensorLoad | X.Cast):
+            text, _ = self._convert(text, dtype)
+        return text
 
     # Calls
 
@@ -479,6 +489,8 @@ class Expressions:
             back = False
         if spelling is None:
             raise EmitError(f"{self.dialect.name} has no {name} for {dtype}")
+        if dtype in _NARROW_INTS and (spelling.startswith("@") or self.dialect.exact_overloads):
+            texts = [self._exact(a) for a in args]
         if spelling.startswith("@"):
             places = ", ".join(f"{{{i}}}" for i in range(len(args)))
             spelling = f"{self.helper(spelling[1:]).function}({places})"

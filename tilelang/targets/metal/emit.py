@@ -49,6 +49,7 @@ FUNCTIONS = {
 
 METAL = Dialect(
     name="metal",
+    exact_overloads=True,
     types={
         "bool": "bool",
         "int8": "char",
