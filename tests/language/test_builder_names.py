@@ -413,3 +413,54 @@ def k(A, B):
 """
     problems = check_source("k.py", text, "cuda:sm_90").all_problems()
     assert any(said in problem.message for problem in problems), [p.message for p in problems]
+
+
+NUMBERED = """
+@tilelang.jit
+def numbered(A):
+    A: T.Tensor((128,), "float32")
+    B = T.empty((128,), "float32")
+    with T.Kernel(1, threads=128):
+        tx = T.get_thread_binding()
+        tile = T.alloc_shared((128,), "float32")
+        T.create_barriers(2)
+        if tx == 0:
+            T.ptx_init_barrier_thread_count(0, 128)
+            T.ptx_init_barrier_thread_count(1, 128)
+        T.ptx_fence_barrier_init()
+        T.sync_threads()
+        tile[tx] = A[tx]
+        T.ptx_arrive_barrier(1)
+        T.ptx_wait_barrier(1)
+        B[tx] = tile[127 - tx]
+    return B
+"""
+
+
+def test_barriers_by_their_numbers() -> None:
+    a, b = random(128).numpy(), np.zeros(128, "float32")
+    lowered = lower_text(NUMBERED, "cuda:sm_90")
+    run(lowered, {"A": a, "B": b})
+    np.testing.assert_array_equal(b, a[::-1])
+    assert build(lowered).binary
+
+
+@tilelang.jit
+def rounded(A):
+    A: T.Tensor((64,), "float32")
+    B = T.empty((2, 64), "float32")
+    with T.Kernel(1, threads=64):
+        for i in T.Parallel(64):
+            B[0, i] = T.round(A[i], rounding_mode="ties-to-even")
+            nothing = T.round(0.49999997, "ties-away-from-zero")
+            B[1, i] = T.round(A[i], rounding_mode="ties-away-from-zero") + nothing
+    return B
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_both_ways_to_round(device: str) -> None:
+    odd = torch.tensor([0.49999997, -0.49999997, 8388609.0, 1e30])
+    a = torch.cat([torch.arange(-8, 8) / 4, odd, random(44)])
+    got = compiled_for(rounded, device).compile()(a.to(device)).cpu()
+    assert torch.equal(got[0], a.round())
+    assert torch.equal(got[1], torch.copysign(torch.floor(a.double().abs() + 0.5), a.double()).float())

@@ -28,7 +28,7 @@ HOST |= {
     "get_swizzle_layout",
     "mma_store_index_map",
 }  # arithmetic on numbers too
-HOST |= {"Var", "SizeVar", "max", "min", "max_value", "min_value", "infinity"}
+HOST |= {"index_to_coordinates", "Var", "SizeVar", "max", "min", "max_value", "min_value", "infinity"}
 
 
 def test_all_is_the_language_and_its_error():

@@ -64,6 +64,41 @@ def _alloc_barrier(run: Run, call: Bound) -> Any:
     return buffer
 
 
+def _numbered_barriers(run: Run, call: Bound) -> None:
+    """Memory for barriers that are named by numbers; the author gives them their counts."""
+    count = as_int(call.value("barrier_count"))
+    if isinstance(call.value("barrier_count"), Unknown):
+        run.complete = False
+    elif count is None or count <= 0:
+        what = "`barrier_count` is a positive number known at compile time"
+        run.report(BAD_ARGUMENTS, call.span_of("barrier_count"), callee=call.callee, what=what)
+    elif _in_launch(run, call):
+        made = new_buffer(run, "shared", (count,), "uint64", call.span, fallback="barriers")
+        run.emit(Alloc(made, call.span))
+        run.numbered_barriers = made
+
+
+def _on_numbered(op: str, *numbers: str) -> Callable[[Run, Bound], None]:
+    """An operation on the barrier `barrier_id`, with numbers."""
+
+    def emit(run: Run, call: Bound) -> None:
+        if not _in_launch(run, call):
+            return
+        args = [barrier_address(run, call, "barrier_id"), *(_number(run, call, n, "uint32") for n in numbers)]
+        if any_unknown(args) is None:
+            _emit(run, op, args, call)
+
+    return emit
+
+
+def _first_phase(run: Run, call: Bound) -> None:
+    """Wait for the first phase, which is what the name means in TVM's script."""
+    if _in_launch(run, call):
+        address = barrier_address(run, call, "barrier_id")
+        if not isinstance(address, Unknown):
+            _emit(run, "mbarrier_wait", [address, X.const(0, "uint32")], call)
+
+
 def _number(run: Run, call: Bound, name: str, dtype: str) -> Any:
     value = scalar(run, call.value(name), call.span_of(name))
     if isinstance(value, Unknown):
@@ -210,6 +245,14 @@ BARRIER_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "ptx_commit_group": _plain("async_commit"),
     "ptx_wait_group": _wait_group,
     "async_copy": _async_copy,
+    "create_barriers": _numbered_barriers,
+    "ptx_init_barrier_thread_count": _on_numbered("mbarrier_init", "thread_count"),
+    "ptx_arrive_barrier": _on_numbered("mbarrier_arrive"),
+    "ptx_arrive_barrier_expect_tx": _on_numbered("mbarrier_arrive_expect_tx", "byte_count"),
+    "ptx_cp_async_barrier": _on_numbered("cp_async_arrive"),
+    "ptx_wait_barrier": _first_phase,
+    "ptx_arrive_cluster_barrier": _arrive,
+    "ptx_fence_barrier_init": _plain("fence_barrier_init"),
     "copy_cluster": copy_cluster,
     "cluster_arrive": _plain("cluster_arrive"),
     "cluster_arrive_relaxed": _plain("cluster_arrive_relaxed"),

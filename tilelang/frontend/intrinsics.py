@@ -72,6 +72,7 @@ _ROUND: dict[str, tuple[Callable[[Any], Any], Callable[[float], float]]] = {
     "nearbyint": (X.nearbyint, lambda x: float(round(x))),
     "round": (X.nearbyint, lambda x: float(round(x))),  # T.round rounds half-way cases to even
 }
+_ROUNDING_MODES = ("ties-to-even", "ties-away-from-zero")
 _CLASSIFY = {
     "isnan": (X.isnan, math.isnan),
     "isinf": (X.isinf, math.isinf),
@@ -102,6 +103,15 @@ def evaluate(run: Run, op: str, call: Bound) -> Any:
         return _convert(run, op, call)
     if op in ("if_then_else", "Select"):
         return _choose(run, op, call)
+    if op == "round":
+        mode = call.value("rounding_mode", _ROUNDING_MODES[0])
+        if isinstance(mode, Unknown):
+            return mode
+        if mode not in _ROUNDING_MODES:
+            what = f"`rounding_mode` is {' or '.join(map(repr, _ROUNDING_MODES))}, not {mode!r}"
+            return run.report(BAD_ARGUMENTS, call.span_of("rounding_mode"), callee=call.callee, what=what)
+        op = "round" if mode == _ROUNDING_MODES[0] else "round_away"
+        call = replace(call, arguments={"x": call.arguments["x"]})
     names = list(call.arguments)
     values = [scalar(run, call.value(n), call.span_of(n)) for n in names]
     unknown = any_unknown(values)
@@ -240,7 +250,22 @@ def _ldexp(x: Any, exponent: Any) -> Any:
     return X.ldexp(x, cast("int32", exponent))
 
 
+def _round_away(value: Any) -> Any:
+    """The nearest integer, half-way cases away from 0: the fraction that truncation leaves is exact."""
+    if not isinstance(value, ir.Expr):
+        whole = math.trunc(value) if math.isfinite(value) else value
+        return float(whole + math.copysign(1, value)) if abs(value - whole) >= 0.5 else float(whole)
+    dtype = dtype_of_expr(value)
+    if not is_float(dtype):
+        return value
+    whole, one = X.trunc(value), X.const(1.0, dtype)
+    up = X.GE(X.abs(X.Sub(value, whole)), X.const(0.5, dtype))
+    step = X.Select(X.LT(value, X.const(0.0, dtype)), X.Sub(whole, one), X.Add(whole, one))
+    return X.Select(up, step, whole)
+
+
 _OTHERS: dict[str, Callable[..., Any]] = {
+    "round_away": _round_away,
     "ceildiv": ceildiv,
     "max": maximum,
     "min": minimum,

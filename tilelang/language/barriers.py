@@ -176,6 +176,50 @@ def block_rank_in_cluster() -> Scalar:
     raise OutsideKernelError("block_rank_in_cluster")
 
 
+def create_barriers(barrier_count: int) -> None:
+    """Barriers in shared memory that are named by numbers from 0 on, as TVM's script has them; from sm_90 on.
+
+    `T.ptx_init_barrier_thread_count` gives each its count, in one thread, before T.sync_threads;
+    T.alloc_barrier does all of that.
+    """
+    raise OutsideKernelError("create_barriers")
+
+
+def ptx_init_barrier_thread_count(barrier_id: Any, thread_count: Any) -> None:
+    """Make a barrier ready for so many arrivals; by one thread."""
+    raise OutsideKernelError("ptx_init_barrier_thread_count")
+
+
+def ptx_arrive_barrier(barrier_id: Any) -> None:
+    """`T.mbarrier_arrive`, of a barrier or its number."""
+    raise OutsideKernelError("ptx_arrive_barrier")
+
+
+def ptx_arrive_barrier_expect_tx(barrier_id: Any, byte_count: Any) -> None:
+    """`T.mbarrier_arrive_expect_tx`, of a barrier or its number."""
+    raise OutsideKernelError("ptx_arrive_barrier_expect_tx")
+
+
+def ptx_cp_async_barrier(barrier_id: Any) -> None:
+    """`T.cp_async_barrier_noinc`, of a barrier or its number."""
+    raise OutsideKernelError("ptx_cp_async_barrier")
+
+
+def ptx_wait_barrier(barrier_id: Any) -> None:
+    """Wait until the first phase of a barrier, or of one by its number, is complete."""
+    raise OutsideKernelError("ptx_wait_barrier")
+
+
+def ptx_arrive_cluster_barrier(mbarrier: Any, cta_id: Any) -> None:
+    """`T.mbarrier_arrive(mbarrier, cta_id)`."""
+    raise OutsideKernelError("ptx_arrive_cluster_barrier")
+
+
+def ptx_fence_barrier_init() -> None:
+    """Let other blocks of the cluster see that barriers are ready; T.alloc_cluster_barrier does so."""
+    raise OutsideKernelError("ptx_fence_barrier_init")
+
+
 def pdl_trigger() -> None:
     """Let the next kernel of the stream begin, if it is launched that way; from sm_90 on."""
     raise OutsideKernelError("pdl_trigger")

@@ -232,8 +232,8 @@ def shift_right(x: Any, y: Any) -> Scalar:
 
 
 def round(x: Any, rounding_mode: str = "ties-to-even") -> Scalar:
-    """The nearest integer, as a float. rounding_mode: what happens half-way; only "ties-to-even" is
-    supported.
+    """The nearest integer, as a float. rounding_mode: what happens half-way, "ties-to-even" or
+    "ties-away-from-zero".
     """
     raise OutsideKernelError("round")
 

@@ -172,7 +172,7 @@ _EXPRESSIONS = _entries(
     "cdiv": Entry("expr", "ceildiv"),
     "fmul": Entry("expr", "ieee_mul"),
     "Select": Entry("expr", "Select"),
-    "round": Entry("expr", "round", unsupported=frozenset({"rounding_mode"})),
+    "round": Entry("expr", "round"),
     "cast": Entry("expr", "cast", unsupported=frozenset({"rbits"})),
 }
 
@@ -210,6 +210,8 @@ _BARRIERS = _entries(
     "tma_store_arrive tma_store_wait mbarrier_arrive "
     "alloc_barrier mbarrier_wait_parity mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_arrive "
     "cp_async_barrier_noinc "
+    "create_barriers ptx_init_barrier_thread_count ptx_arrive_barrier ptx_arrive_barrier_expect_tx "
+    "ptx_cp_async_barrier ptx_wait_barrier ptx_arrive_cluster_barrier ptx_fence_barrier_init "
     "barrier_wait fence_proxy_async ptx_commit_group ptx_wait_group pdl_trigger pdl_sync set_max_nreg "
     "inc_max_nreg dec_max_nreg no_set_max_nreg disable_warp_group_reg_alloc "
     "annotate_producer_reg_dealloc annotate_consumer_reg_alloc",
