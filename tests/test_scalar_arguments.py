@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import numpy as np
 import pytest
 import torch
 
@@ -39,3 +40,20 @@ def test_the_bits_of_a_short_float_are_those_of_torch(value: float) -> None:
         mine = torch.frombuffer(bytearray(bits), dtype=dtype)[0].float()
         expected = torch.tensor(value, dtype=torch.float64).to(dtype).float()
         assert torch.equal(mine, expected) or (mine.isnan() and expected.isnan())
+
+
+@T.prim_func
+def repeat(n: T.int32, A: T.Tensor((64,), "float32")):
+    with T.Kernel(n, threads=32) as bx:
+        A[bx] = 1.0
+
+
+@pytest.mark.parametrize("wrap", [torch.tensor, np.int64, lambda n: torch.tensor([n])])
+def test_a_tensor_of_one_element_is_its_number(wrap) -> None:
+    kernel = tilelang.compile(repeat, target="cpu")
+    for n in (3, 5):  # the grid is that of the number, not that of the first call
+        written = torch.zeros(64)
+        kernel(wrap(n), written)
+        assert int(written.sum()) == n
+    with pytest.raises(ValueError, match="n must be a number of int32"):
+        kernel(torch.tensor([1, 2]), torch.zeros(64))

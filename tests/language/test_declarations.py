@@ -28,7 +28,9 @@ HOST |= {
     "get_swizzle_layout",
     "mma_store_index_map",
 }  # arithmetic on numbers too
-HOST |= {"index_to_coordinates", "Var", "SizeVar", "max", "min", "max_value", "min_value", "infinity"}
+HOST |= {"Var", "SizeVar", "max", "min", "max_value", "min_value", "infinity", "index_to_coordinates"}
+HOST |= {"align_up", "floordiv", "floormod", "truncdiv", "truncmod", "shift_left", "shift_right"}
+HOST |= {"bitwise_and", "bitwise_or", "bitwise_xor"}
 
 
 def test_all_is_the_language_and_its_error():
@@ -243,3 +245,14 @@ def test_unknown_attribute_of_the_package():
 
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = tilelang.nonsense
+
+
+def test_integers_are_computed_with_outside_a_kernel():
+    assert (T.align_up(12, 5), T.floordiv(-7, 2), T.floormod(-7, 2)) == (15, -4, 1)
+    assert [T.truncdiv(a, b) for a, b in ((7, 2), (-7, 2), (7, -2), (-7, -2))] == [3, -3, -3, 3]
+    assert [T.truncmod(a, b) for a, b in ((7, 2), (-7, 2), (7, -2), (-7, -2))] == [1, -1, 1, -1]
+    assert (T.bitwise_and(6, 3), T.bitwise_or(6, 3), T.bitwise_xor(6, 3)) == (2, 7, 5)
+    assert (T.shift_left(3, 2), T.shift_right(-8, 1)) == (12, -4)
+    assert str(T.align_up(T.dynamic("n"), 8)) == "((((n + 8) - 1) // 8) * 8)"
+    with pytest.raises(T.OutsideKernelError, match=r"T\.bitwise_and"):
+        T.bitwise_and(T.dynamic("n"), 1)

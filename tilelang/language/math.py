@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from tilelang.language.dtypes import DTypeLike
 from tilelang.language.values import OutsideKernelError, Scalar, SizeExpression
@@ -168,6 +168,20 @@ def fmod(x: Any, y: Any) -> Scalar:
     raise OutsideKernelError("fmod")
 
 
+def _plain(*values: Any) -> bool:
+    """Whether all are Python's integers: outside a kernel, functions of integers compute on them."""
+    return all(isinstance(v, int) for v in values)
+
+
+def _plain_or_size(*values: Any) -> bool:
+    """Whether all are Python's integers or run-time sizes, which Python's operators know."""
+    return all(isinstance(v, int | Scalar) for v in values)
+
+
+def _only_inside(name: str) -> NoReturn:
+    raise OutsideKernelError(name)
+
+
 def max(a: Any, b: Any) -> Scalar:
     """The larger of two numbers. Computes on plain numbers and on run-time sizes outside a kernel too."""
     if isinstance(a, Scalar) or isinstance(b, Scalar):
@@ -188,47 +202,49 @@ def min(a: Any, b: Any) -> Scalar:
 
 def floordiv(a: Any, b: Any) -> Scalar:
     """a / b rounded down, as Python's //."""
-    raise OutsideKernelError("floordiv")
+    return a // b if _plain_or_size(a, b) else _only_inside("floordiv")
 
 
 def floormod(a: Any, b: Any) -> Scalar:
     """The remainder of `floordiv`, as Python's %."""
-    raise OutsideKernelError("floormod")
+    return a % b if _plain_or_size(a, b) else _only_inside("floormod")
 
 
 def truncdiv(a: Any, b: Any) -> Scalar:
     """a / b rounded towards zero, as C's /."""
-    raise OutsideKernelError("truncdiv")
+    if not _plain(a, b):
+        return _only_inside("truncdiv")
+    return a // b if (a < 0) == (b < 0) else -(-a // b)
 
 
 def truncmod(a: Any, b: Any) -> Scalar:
     """The remainder of `truncdiv`, as C's %."""
-    raise OutsideKernelError("truncmod")
+    return a - b * truncdiv(a, b) if _plain(a, b) else _only_inside("truncmod")
 
 
 def bitwise_and(x: Any, y: Any) -> Scalar:
     """Bits set in both."""
-    raise OutsideKernelError("bitwise_and")
+    return x & y if _plain(x, y) else _only_inside("bitwise_and")
 
 
 def bitwise_or(x: Any, y: Any) -> Scalar:
     """Bits set in either."""
-    raise OutsideKernelError("bitwise_or")
+    return x | y if _plain(x, y) else _only_inside("bitwise_or")
 
 
 def bitwise_xor(x: Any, y: Any) -> Scalar:
     """Bits set in exactly one."""
-    raise OutsideKernelError("bitwise_xor")
+    return x ^ y if _plain(x, y) else _only_inside("bitwise_xor")
 
 
 def shift_left(x: Any, y: Any) -> Scalar:
     """x with its bits moved up by y."""
-    raise OutsideKernelError("shift_left")
+    return x << y if _plain(x, y) else _only_inside("shift_left")
 
 
 def shift_right(x: Any, y: Any) -> Scalar:
     """x with its bits moved down by y; the sign stays."""
-    raise OutsideKernelError("shift_right")
+    return x >> y if _plain(x, y) else _only_inside("shift_right")
 
 
 def round(x: Any, rounding_mode: str = "ties-to-even") -> Scalar:
@@ -352,7 +368,7 @@ def likely(cond: Any) -> Scalar:
 
 def align_up(x: Any, y: Any) -> Scalar:
     """The smallest multiple of y that is not below x."""
-    raise OutsideKernelError("align_up")
+    return (x + y - 1) // y * y if _plain_or_size(x, y) else _only_inside("align_up")
 
 
 def __exp(x: Any) -> Scalar:

@@ -192,7 +192,7 @@ class Binder:
         return _input_text(self.plan, param.name)
 
     def _scalar(self, param: ScalarParam, arg: Any) -> Any:
-        value = arg.item() if hasattr(arg, "item") else arg
+        value = arg.item() if hasattr(arg, "item") and math.prod(getattr(arg, "shape", ())) == 1 else arg
         if isinstance(value, bool) or not isinstance(value, int | float):
             if param.dtype == "bool" and isinstance(value, bool):
                 return int(value)

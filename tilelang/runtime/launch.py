@@ -14,7 +14,7 @@ from typing import Any
 
 from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.bind import ArgumentError, Binder, BoundCall
-from tilelang.runtime.plan import LaunchPlan
+from tilelang.runtime.plan import LaunchPlan, ScalarParam
 from tilelang.runtime.tensors import is_torch, maker, view
 
 _REMEMBERED = 64  # signatures
@@ -44,6 +44,7 @@ class LoadedKernel:
         self._known: OrderedDict[Any, _Known] = OrderedDict()
         self._order = _order(artifact.plan)
         self._symbols = artifact.plan.arguments[len(artifact.plan.params) :]
+        self._numbers = tuple(i for i, p in enumerate(self._binder.inputs) if isinstance(p, ScalarParam))
 
     def __call__(self, *args: Any) -> Any:
         """Launch on `args` (inputs in call order). Returns the output tensor, a list of several, or None.
@@ -51,6 +52,8 @@ class LoadedKernel:
         Raises ArgumentError for arguments that do not fit; where there is no memory for the outputs, what
         torch or numpy raises, with their names.
         """
+        if self._numbers:
+            args = self._with_numbers(args)
         known = self._check(args)
         try:
             results = [make() for make in known.make]
@@ -69,6 +72,17 @@ class LoadedKernel:
         if len(results) == 1:
             return results[0]
         return results or None
+
+    def _with_numbers(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments with numbers in the place of tensors and arrays of one element: the number decides
+        sizes, so calls are remembered by it.
+        """
+        given = list(args)
+        for i in self._numbers:
+            one = i < len(given) and math.prod(getattr(given[i], "shape", (0,))) == 1
+            if one and hasattr(given[i], "item"):
+                given[i] = given[i].item()
+        return tuple(given)
 
     def load(self) -> Any:
         """Load the device function now and return it; a call does it by itself."""
