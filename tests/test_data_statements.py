@@ -56,6 +56,45 @@ def convolution(X, W, stride: int, dilation: int, pad: int, kernel: int):
     return Y
 
 
+@tilelang.jit
+def second_of_two(X, Y):
+    X: T.Tensor((2, 4, 4, 8), "float32")
+    Y: T.Tensor((2, 16, 8), "float32")
+    with T.Kernel(1, threads=32):
+        windows = T.alloc_shared((16, 8), "float32")
+        planes = T.alloc_shared((2, 8, 16), "float32")
+        turned = T.alloc_shared((2, 16, 8), "float32")
+        T.im2col(X[1, :, :, :], windows, 0, 0, 1, 1, 1, 0)
+        for n, i, j in T.Parallel(2, 8, 16):
+            planes[n, i, j] = windows[j, i] * (n + 1)
+        T.transpose(planes, turned)
+        T.copy(turned, Y)
+
+
+def test_windows_of_one_image_and_planes_turned_over(device):
+    x, y = random(2, 4, 4, 8, device=device), random(2, 16, 8, device=device)
+    compiled_for(second_of_two, device)(x, y)
+    windows = x[1].reshape(16, 8)
+    assert torch.equal(y, torch.stack([windows, windows * 2]))
+
+
+@tilelang.jit
+def rows_of_a_view(A, B):
+    N = T.dynamic("N")
+    A: T.Tensor((N, 64), "float32")
+    B: T.Tensor((N * 2, 32), "float32")
+    with T.Kernel(N * 2, threads=32) as b:
+        view = T.reshape(A, (-1, 32))
+        for j in T.Parallel(32):
+            B[b, j] = view[b, j]
+
+
+def test_what_is_left_of_a_size_of_the_call(device):
+    a, b = random(5, 64, device=device), random(10, 32, device=device)
+    compiled_for(rows_of_a_view, device)(a, b)
+    assert torch.equal(b, a.reshape(10, 32))
+
+
 WINDOWS = [(1, 1, 1, 3), (2, 1, 0, 3), (1, 2, 2, 3), (1, 1, 0, 1)]
 
 

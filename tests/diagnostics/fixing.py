@@ -16,8 +16,13 @@ from tilelang.diagnostics.problem import Edit, Fix, Problem, Severity
 PATH = "kernel.py"
 # A fix can make room for another one; so many times at most.
 _ROUNDS = 8
-# What is unknown is not judged: a call of a name that nobody knows has neither arguments nor results.
-_HIDES = {("unknown-language-name", "bad-arguments"), ("unknown-language-name", "nothing-written")}
+# What is unknown is not judged: a call of a name that nobody knows has neither arguments nor results, and
+# what Python makes of an element shows when it is one.
+_HIDES = {
+    ("unknown-language-name", "bad-arguments"),
+    ("unknown-language-name", "nothing-written"),
+    ("tile-as-scalar", "python-bool"),
+}
 _REMOVES_COMMENTS = ("unused-ignore", "never-read", "const-unused")  # with its line
 _GRAVE = (Severity.ERROR, Severity.WARNING)
 

@@ -85,7 +85,7 @@ def test_a_container_keeps_an_element_as_it_was():
 @pytest.mark.parametrize(
     ("written", "rule", "said"),
     [
-        ("operator.add(A[i], A)", "tile-as-scalar", "`A` is a tile of (64)"),
+        ("operator.add(A[i], A)", "tile-as-scalar", "`A` is a tile of (64,)"),
         ("operator.floordiv(A[i], 0)", "python-error", "division by zero"),
         ("operator.lshift(A[i] * 0.5, 1)", "unsupported-python", "`<<` needs integers"),
         ("functools.reduce(operator.add, [])", "python-error", "reduce() of empty iterable"),

@@ -248,6 +248,7 @@ class TestRuns:
         client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams("run-1"))
         result = as_dict(await asyncio.wait_for(running, 20))
         assert result["error"] == "the run was cancelled"
+        assert await file.errors() == []  # it was no failure of the kernel's
         assert not any(Path(f"/proc/{pid}").exists() for pid in started)
         file.close()
 
@@ -266,6 +267,7 @@ class TestRuns:
         client.workspace_did_change_configuration(settings)
         result = await file.run("double")
         assert "not trusted" in result["error"]
+        assert await file.errors() == []
         settings = types.DidChangeConfigurationParams({"tilelang": {"trusted": True}})
         client.workspace_did_change_configuration(settings)
         file.close()

@@ -255,8 +255,9 @@ class TestQuickFixes:
         problem = Problem("gemm-shape", Severity.ERROR, "", span_of(self.TEXT, "b"))
         assert quick_fixes([problem], LineIndex(self.TEXT), span_of(self.TEXT, "y")) == []
 
-    def test_failures_of_runs_cannot_be_ignored(self):
-        problem = Problem("run-mismatch", Severity.ERROR, "", span_of(self.TEXT, "b"))
+    @pytest.mark.parametrize("rule", ["run-mismatch", "run-failed"])
+    def test_failures_of_runs_cannot_be_ignored(self, rule: str):
+        problem = Problem(rule, Severity.ERROR, "", span_of(self.TEXT, "b"))
         assert quick_fixes([problem], LineIndex(self.TEXT), problem.span) == []
 
 

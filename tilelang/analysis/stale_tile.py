@@ -62,8 +62,8 @@ def _stale(subject: Subject, history: History) -> tuple[Touch, Loop, Touch] | No
 
 
 def _loops(touch: Touch) -> list[Loop]:
-    """The loops that run in order around a statement; thread loops are spread."""
-    return [loop for loop in touch.context.loops if loop.kind != "Parallel"]
+    """The loops that run in order around a statement; those over threads or a vector are spread."""
+    return [loop for loop in touch.context.loops if loop.kind not in ("Parallel", "vectorized")]
 
 
 def _only_updates(history: History, loop: Loop) -> bool:

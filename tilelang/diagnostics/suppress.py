@@ -152,7 +152,9 @@ def _unused(ignore: Ignore, problems: list[Problem], text: str) -> Iterator[Prob
         else:
             near = difflib.get_close_matches(rule, RULES, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            yield UNKNOWN_IGNORED_RULE.at(span, rule=rule, hint=hint, fixes=fixes, tags=("unnecessary",))
+            meant = near and any(p.rule == near[0] for p in here)
+            mends = (Fix(f"Change to {near[0]}", (Edit(span, near[0]),)),) if meant else fixes
+            yield UNKNOWN_IGNORED_RULE.at(span, rule=rule, hint=hint, fixes=mends, tags=("unnecessary",))
 
 
 def _removal(ignore: Ignore, text: str) -> Fix:

@@ -23,11 +23,23 @@ def _add_argument(run: Run, owner: Instance, args: list[Argument], kwargs: dict[
     value: Any = Unknown(f"the option `{target}` is given when the program is started")
     action = kwargs["action"].value if "action" in kwargs else None
     if "default" in kwargs and not run.context.maybe:
-        value = kwargs["default"].value
+        value = _converted(kwargs["default"].value, kwargs["type"].value if "type" in kwargs else str)
     elif isinstance(action, str) and action in _SWITCHES:
         value = _SWITCHES[action]
     owner.attributes.setdefault("options", {})[target] = value
     return None
+
+
+def _converted(default: Any, kind: Any) -> Any:
+    """A default as the program sees it: one that is a text is read like what is given."""
+    if not isinstance(default, str) or kind is str:
+        return default
+    if kind not in (int, float):
+        return Unknown("what `type` makes of the default")
+    try:
+        return kind(default)
+    except ValueError:
+        return Unknown("a default that is no number")
 
 
 def _parse_args(run: Run, owner: Instance, args: list[Argument], kwargs: dict[str, Argument]) -> Any:

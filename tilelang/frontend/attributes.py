@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ast
 import enum
+import re
 import types
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import ir
 
+from tilelang.diagnostics.problem import Fix
 from tilelang.diagnostics.rules.python import (
     UNKNOWN_ATTRIBUTE,
     UNKNOWN_LANGUAGE_NAME,
     UNSUPPORTED_LANGUAGE_NAME,
 )
+from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.constants import not_given
 from tilelang.frontend.deprecated import GONE, RENAMED, gone_problem, note_renamed
@@ -119,6 +122,9 @@ def attribute(run: Run, node: ast.Attribute) -> Any:
         return _own_object(run, node, owner)
     if isinstance(owner, ModuleValue):
         return _module_attribute(run, node, owner)
+    if isinstance(owner, ClassValue | Instance) and _is_misspelt(run, owner, name):
+        described = f"`{ast.unparse(node.value)}`, of class `{_class_of(owner).name}`,"
+        return _missing(run, node, described, _known_names(owner))
     if isinstance(owner, ClassValue):
         return _bound(owner, _class_attribute(owner, name))
     if isinstance(owner, Instance):
@@ -134,6 +140,9 @@ def attribute(run: Run, node: ast.Attribute) -> Any:
     if is_kernel_object(owner):
         value = kernel_attribute(run, node, owner)
     elif run.environment.static:
+        if type(owner) in _PLAIN_METHODS and not hasattr(owner, name):
+            kind = type(owner).__name__
+            return _missing(run, node, f"`{ast.unparse(node.value)}`, a Python {kind},", dir(owner))
         return _plain_attribute(owner, name)
     else:
         value = run.environment.attribute(run, owner, name)
@@ -179,6 +188,10 @@ def _buffer_attribute(run: Run, node: ast.Attribute, owner: Buffer | Region) -> 
             was_complete = run.complete
             run.complete = False
             return BufferData("addresses of buffers are not supported", buffer, was_complete)
+    if node.attr in LANGUAGE:  # `tile.reshape(...)`, as tensors of other libraries have it
+        prefix = run.language_prefix() or "T"
+        said = {"owner": f"the buffer `{buffer.name}`", "hint": f"; use `{prefix}.{node.attr}`"}
+        return run.report(UNKNOWN_ATTRIBUTE, _name_span(run, node), name=node.attr, **said)
     return _missing(run, node, f"the buffer `{buffer.name}`", _BUFFER_ATTRIBUTES)
 
 
@@ -208,9 +221,13 @@ def _expression_attribute(run: Run, node: ast.Attribute, owner: ir.Expr) -> Any:
 def _missing(run: Run, node: ast.Attribute, owner: str, known: Any) -> Unknown:
     near = nearest(node.attr, known)
     at = _name_span(run, node)
-    return run.report(
-        UNKNOWN_ATTRIBUTE, at, fixes=replacement(near, at), owner=owner, name=node.attr, hint=hint(near)
-    )
+    fixes = _rename(run, node.attr, near, at)
+    return run.report(UNKNOWN_ATTRIBUTE, at, fixes=fixes, owner=owner, name=node.attr, hint=hint(near))
+
+
+def _rename(run: Run, name: str, near: str | None, at: Span) -> tuple[Fix, ...]:
+    """The fix that writes the near name; `getattr(x, name)` has no place for it."""
+    return replacement(near, at) if run.text_of(at) == name else ()
 
 
 def _language_name(run: Run, node: ast.Attribute, module: Any) -> Any:
@@ -241,7 +258,7 @@ def unknown_language_name(run: Run, name: str, at: Any, prefix: str) -> Unknown:
     return run.report(
         UNKNOWN_LANGUAGE_NAME,
         at,
-        fixes=replacement(near, at),
+        fixes=_rename(run, name, near, at),
         module=prefix,
         name=name,
         hint=hint(near, f"{prefix}."),
@@ -265,6 +282,27 @@ def _module_attribute(run: Run, node: ast.Attribute, owner: ModuleValue) -> Any:
     if owner.open:
         return Unknown(f"`{owner.name}.{node.attr}` is not known to the compiler")
     return _missing(run, node, f"the module `{owner.name}`", owner.names)
+
+
+def _class_of(owner: ClassValue | Instance) -> ClassValue:
+    return owner.cls if isinstance(owner, Instance) else owner
+
+
+def _known_names(owner: ClassValue | Instance) -> list[str]:
+    return [*_class_of(owner).known_names(), *(owner.attributes if isinstance(owner, Instance) else ())]
+
+
+def _is_misspelt(run: Run, owner: ClassValue | Instance, name: str) -> bool:
+    """Whether an object surely lacks an attribute: its class is written out, has one of a similar name, and
+    this name is bound nowhere in the file.
+    """
+    cls, known = _class_of(owner), _known_names(owner)
+    if name in known or name.startswith("_") or not cls.listed or id(owner) in run.tainted:
+        return False
+    if nearest(name, known) is None:
+        return False
+    given = rf"[\"']{name}[\"']|(?<![.\w]){name}\s*[:=](?!=)|\.{name}\b[^=\n(]*=(?!=)"  # or assigned
+    return re.search(given, run.source.text) is None
 
 
 def _class_attribute(owner: ClassValue, name: str) -> Any:

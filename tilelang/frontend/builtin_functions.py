@@ -23,6 +23,8 @@ from tilelang.ir.values import Buffer, Region, Unknown
 Args = list[Argument]
 Kwargs = dict[str, Argument]
 
+_OF_NUMBERS = (abs, bool, divmod, float, int, pow, round)
+
 
 def call_builtin(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
     """The value of a builtin's call."""
@@ -38,6 +40,10 @@ def _strict(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs)
         return unknown
     for argument in (*args, *kwargs.values()):
         if any_traced(argument.value) and not_given(run, argument.value) is None:
+            if function in _OF_NUMBERS or (function in (min, max) and len(args) > 1):
+                lost = scalar(run, argument.value, argument.span)  # says so if it is a whole tile
+                if isinstance(lost, Unknown):
+                    return lost
             lost = builtin_needs_value(run, node, function.__name__, argument.span)
             # The condition itself is what was meant, and what it guards is checked as such.
             return scalar(run, argument.value, argument.span) if function is bool else lost
@@ -260,6 +266,9 @@ def _getattr(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs
     if function is hasattr:
         return Unknown("whether the attribute exists is not known")
     read = ast.copy_location(ast.Attribute(node.args[0], name, ast.Load()), node)
+    written = node.args[1]
+    if isinstance(written, ast.Constant) and written.end_col_offset is not None:
+        read.end_lineno, read.end_col_offset = written.end_lineno, written.end_col_offset - 1  # in its quotes
     return run.eval(read) if len(args) < 3 else Unknown("the attribute is not known")
 
 

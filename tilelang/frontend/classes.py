@@ -27,6 +27,8 @@ from tilelang.frontend.scope import Scope
 from tilelang.ir.values import Unknown
 
 _EMPTY = inspect.Parameter.empty
+# What gives classes or objects attributes that are written nowhere.
+_ADDS_NAMES = ("setattr", "__getattr", "__dict__", "vars(")
 
 
 def class_definition(run: Run, node: ast.ClassDef) -> Flow | None:
@@ -55,7 +57,9 @@ def class_definition(run: Run, node: ast.ClassDef) -> Flow | None:
         own = [(n, scope.names.get(n, NO_VALUE)) for n in annotated]
         kept = [f for f in inherited if f[0] not in dict(own)]
         fields = (*kept, *own)
-    value = ClassValue(node.name, scope.names, bases, fields, is_enum)
+    plain = not node.keywords and all(isinstance(d, PlainDecorator) for d in decorators)
+    own_names = plain and not any(word in run.source.text for word in _ADDS_NAMES)
+    value = ClassValue(node.name, scope.names, bases, fields, is_enum, own_names)
     for method in scope.names.values():
         if isinstance(method, Function) and method.closure is saved[0]:
             method.attributes.setdefault("__class__", value)

@@ -310,7 +310,10 @@ def _bind_variables(run: Run, node: ast.For, loop: Loop) -> None:
             count = len(loop.vars)
             plural = "" if count == 1 else "s"
             what = f"the loop has {count} variable{plural}, but {len(target.elts)} names are bound"
-            run.report(BAD_ARGUMENTS, run.span(target), callee=f"T.{loop.kind}", what=what)
+            called = ast.unparse(node.iter.func) if isinstance(node.iter, ast.Call) else f"T.{loop.kind}"
+            if called.endswith(".parallel"):
+                what += "; T.Parallel takes several extents"
+            run.report(BAD_ARGUMENTS, run.span(target), callee=called, what=what)
             assign(run, target, Unknown(what))
             return
         assign(run, target, tuple(loop.vars), of_loop=True)

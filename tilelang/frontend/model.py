@@ -203,6 +203,7 @@ class ClassValue:
     bases: tuple[Any, ...]
     fields: tuple[tuple[str, Any], ...] | None = None  # of a dataclass or NamedTuple: names and defaults
     is_enum: bool = False
+    own_names: bool = False  # whether its file writes out all names that it and its objects have
 
     def find(self, name: str) -> Any:
         """The attribute in this class or a known base; raises KeyError."""
@@ -234,6 +235,23 @@ class ClassValue:
     def closed(self) -> bool:
         """Whether every base is known, so that a missing attribute is really missing."""
         return all(isinstance(b, ClassValue) and b.closed for b in self.bases)
+
+    @property
+    def listed(self) -> bool:
+        """Whether nothing gives the class or its objects attributes that are not written out."""
+        return self.own_names and all(
+            isinstance(b, ClassValue) and (b.listed or b.is_library) for b in self.bases
+        )
+
+    @property
+    def is_library(self) -> bool:
+        """Whether this stands for a class of Python's own, such as Enum or NamedTuple."""
+        return not self.names and not self.bases
+
+    def known_names(self) -> list[str]:
+        """The names of the class, of its bases and of its fields."""
+        names = [*self.names, *(name for name, _ in self.fields or ())]
+        return names + [n for b in self.bases if isinstance(b, ClassValue) for n in b.known_names()]
 
     def __repr__(self) -> str:
         return f"<class {self.name}>"

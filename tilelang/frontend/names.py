@@ -96,8 +96,11 @@ def _used(run: Run, variable: ir.Var) -> ir.Var:
 
 
 def _unbound(run: Run, node: ast.Name, name: str) -> Any:
-    if name in run.scope.locals:
-        return _unassigned(run, node, name, run.scope.locals[name])
+    scope: Scope | None = run.scope
+    while scope is not None:  # also of an enclosing function, which binds it only later
+        if name in scope.locals:
+            return _unassigned(run, node, name, scope.locals[name])
+        scope = scope.parent
     value = run.environment.global_name(run, run.scope, name)
     if value is not NO_VALUE:
         return value

@@ -78,10 +78,10 @@ def constant(value: bool | int | float, dtype: str) -> Any:
     if dtype == "bool":
         return X.const(bool(value), dtype)
     if (narrow := float_format(dtype)) is not None:
-        return X.const(narrow.nearest(float(value)), dtype)
+        return X.const(narrow.nearest(_as_float(value)), dtype)
     if is_float(dtype):
         largest = _LARGEST.get(dtype, math.inf)
-        number = float(value)
+        number = _as_float(value)
         if math.isfinite(number) and abs(number) > largest:
             number = math.copysign(math.inf, number)
         return X.const(number, dtype)
@@ -91,6 +91,13 @@ def constant(value: bool | int | float, dtype: str) -> Any:
 
 
 _LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+
+
+def _as_float(value: bool | int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond all floats
+        return math.inf if value > 0 else -math.inf
 
 
 def _wrapped(value: int, dtype: str) -> int:

@@ -13,7 +13,8 @@ from tilelang.diagnostics.span import Span
 from tilelang.frontend.model import Late
 from tilelang.frontend.run import Run
 from tilelang.ir.tile_program import Access, Bind
-from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int, show
+from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int
+from tilelang.ops.operands import shape_text
 
 
 def named_type(value: Any) -> str:
@@ -47,9 +48,9 @@ def any_unknown(values: Any) -> Unknown | None:
     return None
 
 
-def scalar(run: Run, value: Any, span: Span) -> Any:
+def scalar(run: Run, value: Any, span: Span, *, fixable: bool = True) -> Any:
     """`value` as a Python number, a TIRX expression or Unknown; reads an element where it is one of a
-    buffer.
+    buffer. A whole tile is a problem, which an index mends if `fixable`.
     """
     if isinstance(value, Late):
         if value.value is None:
@@ -65,12 +66,12 @@ def scalar(run: Run, value: Any, span: Span) -> Any:
         if value.scope == "local.var":
             zero = Index(0, None, span)
             return read_element(run, Region(value, (zero,), span))
-        shape = "(" + ", ".join(map(show, value.shape)) + ")"
-        fixes = _indexed(run, value, span)
+        shape = shape_text(value.shape)
+        fixes = _indexed(run, value, span) if fixable else ()
         return run.report(TILE_AS_SCALAR, span, fixes=fixes, operand=f"`{value.name}`", shape=shape)
     if isinstance(value, Region):
         if not value.is_point:
-            shape = "(" + ", ".join(map(show, value.extents)) + ")"
+            shape = shape_text(value.extents)
             return run.report(TILE_AS_SCALAR, span, operand=f"`{value.text()}`", shape=shape)
         return read_element(run, value)
     return value

@@ -251,7 +251,9 @@ def raise_statement(run: Run, node: ast.Raise) -> Flow | None:
         what = f"{name}: {message}" if isinstance(message, str) else f"this raises {name}"
     elif node.exc is not None:
         what = f"this raises {ast.unparse(node.exc)}"
-    if not run.context.maybe:
+    own = run.regions[len(run.scope.around) :]
+    in_branch = any(region.kind == "branch" for region in own)  # which tells it itself
+    if not run.context.maybe and not in_branch:
         run.report(PYTHON_ERROR, run.span(node), what=what)
     return Flow("raise", what, run.span(node))
 

@@ -15,11 +15,13 @@ import os
 import re
 import time
 import tokenize
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import tilelang.language as language
+from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.python import UNKNOWN_LANGUAGE_NAME
 from tilelang.frontend.arguments import Argument, plain
 from tilelang.frontend.classes import instantiate
 from tilelang.frontend.dtypes import dtype_name
@@ -266,10 +268,12 @@ def run_module(
     body: list[ast.stmt],
     name: str,
     rebindings: Rebindings | None = None,
+    problems: list[Problem] | None = None,
 ) -> Scope:
     """Interpret the top level of a module; what cannot be interpreted leaves its names Unknown.
 
     rebindings: notes the values of names that are bound more than once.
+    problems: takes misspelt names of the language, with which the module cannot be imported.
     """
     scope = Scope(environment.builtins, owner=f"module {name}")
     scope.names["__name__"] = name
@@ -288,9 +292,26 @@ def run_module(
                 scope.names[bound] = TooLong(what)
         if rebindings is not None:
             rebindings.note(source, statement, scope.names)
+        if problems is not None:
+            problems += _misspelt(run, statement)
+            run.problems.clear()
     if run.open_scopes:
         scope.unlisted = frozenset({*scope.unlisted, "*"})
     return scope
+
+
+def _misspelt(run: Run, statement: ast.stmt) -> Iterator[Problem]:
+    """`@T.marco`, `BLOCK = T.cieldiv(128, 3)`: in decorators and assignments, which surely run."""
+    if isinstance(statement, ast.FunctionDef):
+        lines = [n for d in statement.decorator_list for n in (d.lineno, d.end_lineno or d.lineno)]
+    elif isinstance(statement, ast.Assign | ast.AnnAssign):
+        lines = [statement.lineno, statement.end_lineno or statement.lineno]
+    else:
+        return
+    for problem in run.problems:
+        here = problem.span.path == run.source.path and lines and lines[0] <= problem.span.line <= lines[-1]
+        if here and problem.rule == UNKNOWN_LANGUAGE_NAME.name:
+            yield problem
 
 
 def is_main_guard(test: ast.expr) -> bool:

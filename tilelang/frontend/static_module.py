@@ -67,7 +67,7 @@ class StaticModule:
         try:
             self.rebindings = Rebindings.of(self.source, self.tree.body)
             self.scope = run_module(
-                self.environment, self.source, self.tree.body, "__tilelang__", self.rebindings
+                self.environment, self.source, self.tree.body, "__tilelang__", self.rebindings, self.problems
             )
             found = find_kernels(self.tree, self.scope)
         except RecursionError:

@@ -54,8 +54,12 @@ def subscript(run: Run, node: ast.Subscript) -> Any:
     index = fold(index)
     if isinstance(index, ir.Expr):
         return _traced_index(run, node, owner, index)
-    if isinstance(index, slice) and any_not_given(run, [index.start, index.stop, index.step]) is not None:
-        return Unknown("a slice whose bounds are not known here")
+    if isinstance(index, slice):
+        bounds = [index.start, index.stop, index.step]
+        if any_not_given(run, bounds) is not None:
+            return Unknown("a slice whose bounds are not known here")
+        if any(isinstance(b, ir.Expr) for b in bounds):
+            return _traced_index(run, node, owner, index)
     if isinstance(owner, Instance) and (parts := owner.items()) is not None:
         owner = parts
     if isinstance(owner, ClassValue | Instance):
@@ -103,7 +107,7 @@ def enum_member(owner: ClassValue | Instance, index: Any) -> Any:
 
 
 def _traced_index(run: Run, node: ast.Subscript, owner: Any, index: Any) -> Any:
-    if not isinstance(owner, list | tuple | dict | str) or not_given(run, index) is not None:
+    if not isinstance(owner, list | tuple | dict | str | range) or not_given(run, index) is not None:
         return Unknown("an index known only when the kernel runs")
     kind = type(owner).__name__
     return run.report(
@@ -111,7 +115,7 @@ def _traced_index(run: Run, node: ast.Subscript, owner: Any, index: Any) -> Any:
         run.span(node.slice),
         container=f"`{ast.unparse(node.value)}`",
         kind=kind,
-        index=show(index),
+        index=run.text_of(run.span(node.slice)) if isinstance(index, slice) else show(index),
     )
 
 
@@ -228,7 +232,9 @@ def _slice_span(run: Run, node: ast.Slice) -> Any:
 def _integer(run: Run, value: Any, node: ast.expr, dim: Any) -> Any:
     """One entry as an integer; what is surely negative counts from the end."""
     span = run.span(node)
-    value = fold(scalar(run, value, span))
+    # an element of floats is no index either
+    is_place = not (isinstance(value, Buffer) and is_float(str(value.dtype)))
+    value = fold(scalar(run, value, span, fixable=is_place))
     if isinstance(value, bool):
         value = int(value)
     if isinstance(value, Unknown):

@@ -84,8 +84,11 @@ def _unpack(
 def _cannot_unpack(run: Run, target: ast.Tuple | ast.List, value: Any) -> None:
     lost = Unknown("the value cannot be unpacked")
     if isinstance(value, ir.Expr | int | float | Buffer | Region):
-        shown = show(value) if isinstance(value, ir.Expr) and not isinstance(value, Buffer) else "the value"
-        what = f"{len(target.elts)} names are bound to one value, {shown}"
+        count = len(target.elts)
+        shown = value.text() if isinstance(value, Region) else show(value)
+        if isinstance(value, Buffer):
+            shown = value.name
+        what = f"{count} name{' is' if count == 1 else 's are'} bound to one value, `{shown}`"
         lost = run.report(BAD_ARGUMENTS, run.span(target), callee="unpacking", what=what)
     for element in target.elts:
         assign(run, element, lost)

@@ -397,15 +397,20 @@ def _view(run: Run, call: Bound, callee: str, dtype: Any, strides: Any) -> Any:
 
 
 def _infer_one(run: Run, source: Buffer, dims: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
-    """A single -1 in a new shape is what is left, as in numpy."""
-    if dims.count(-1) != 1 or any(isinstance(d, Unknown) for d in (*dims, *source.shape, dtype)):
+    """A single -1 in a new shape is what is left, as in numpy; it stays where nothing fits."""
+    written = [as_int(d) for d in dims]
+    if written.count(-1) != 1 or any(isinstance(d, Unknown) for d in (*dims, *source.shape, dtype)):
         return dims
-    total = _product(source.shape)
-    rest = _product(tuple(d for d in dims if as_int(d) != -1))
-    if not isinstance(total, int) or not isinstance(rest, int) or not rest:
-        return dims
-    missing = total * _bits(source.dtype) // _bits(dtype) // rest
-    return tuple(missing if as_int(d) == -1 else d for d in dims)
+    total = math.prod(source.shape, start=_bits(source.dtype))
+    rest = math.prod((d for d, n in zip(dims, written, strict=True) if n != -1), start=_bits(dtype))
+    if isinstance(total, int) and isinstance(rest, int):
+        if rest <= 0 or total % rest:
+            return dims
+        left: Any = total // rest
+    else:
+        prover = Prover(positive_symbols([source.shape, dims]))
+        left = fold(prover.simplify(binary(ast.FloorDiv, total, rest)))
+    return tuple(left if n == -1 else d for d, n in zip(dims, written, strict=True))
 
 
 def _bits(dtype: Any) -> int:
@@ -423,16 +428,18 @@ def _check_size(
     run: Run, call: Bound, callee: str, source: Buffer, dims: tuple[Any, ...], dtype: Any
 ) -> None:
     """view-shape: the view must hold as many bits as the buffer; said only where that is proven."""
-    if any(isinstance(v, Unknown) for v in (dtype, source.dtype, *source.shape, *dims)) or -1 in map(
-        as_int, dims
-    ):
+    if any(isinstance(v, Unknown) for v in (dtype, source.dtype, *source.shape, *dims)):
         return
-    old, new = (
-        math.prod(source.shape, start=_bits(source.dtype)),
-        math.prod(dims, start=_bits(dtype)),
-    )
-    prover = Prover(positive_symbols([source.shape, dims]))
-    if prover.equal(old, new) is not False:
+    old = math.prod(source.shape, start=_bits(source.dtype))
+    written = [as_int(d) for d in dims]
+    if written.count(-1) > 1:
+        what = f"only one extent can be -1, but the shape is {shape_text(dims)}"
+        run.report(BAD_ARGUMENTS, call.span_of("shape"), callee=callee, what=what)
+        return
+    new: Any = math.prod(dims, start=_bits(dtype))
+    if -1 in written:
+        new = Unknown("no number in the place of -1 fits")
+    elif Prover(positive_symbols([source.shape, dims])).equal(old, new) is not False:
         return
     run.report(
         VIEW_SHAPE,

@@ -207,10 +207,13 @@ def note_text(run: Run, written: Sequence[ast.expr], values: Sequence[Any]) -> N
 def print_fix(run: Run, node: ast.Call) -> tuple[Fix, ...]:
     """`T.print(x, msg="...")` for a Python `print` that shows one traced value."""
     prefix = run.language_prefix()
-    if prefix is None or len(node.args) != 1 or node.keywords:
+    if prefix is None or node.keywords or not node.args:
         return ()
-    (shown,) = node.args
-    message = ""
+    *labels, shown = node.args
+    words = [a.value for a in labels if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    if len(words) != len(labels) or (labels and isinstance(shown, ast.JoinedStr | ast.Starred)):
+        return ()
+    message = " ".join(words).strip(" :=")
     if isinstance(shown, ast.JoinedStr):
         values = [v for v in shown.values if isinstance(v, ast.FormattedValue)]
         if len(values) != 1:

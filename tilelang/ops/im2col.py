@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.rules.shape import IM2COL_SHAPE
 from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
-from tilelang.ir.values import show
+from tilelang.ir.values import Region, Unknown, as_int, show
 from tilelang.ops.build import convert
 from tilelang.ops.loops import constant_index, parallel_loops, placed
 from tilelang.ops.operands import declared, dtype_name, scope_name, shape_text, times
@@ -44,7 +45,7 @@ def build(record: OpRecord) -> Any:
         pixel = m % (out_h * out_w)
         row = pixel // out_w * stride + k // (kernel * channels) * dilation - pad
         column = pixel % out_w * stride + k // channels % kernel * dilation - pad
-        at = [m // (out_h * out_w), row, column, k % channels]
+        at = [constant_index(img.starts[0]) + m // (out_h * out_w), row, column, k % channels]
         value = X.BufferLoad(img.buffer.var, at)
         return X.BufferStore(col.buffer.var, convert(value, str(col.buffer.dtype)), placed(col, v), span)
 
@@ -52,18 +53,46 @@ def build(record: OpRecord) -> Any:
 
 
 def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
-    """window-shape."""
+    """window-shape, and numbers that no window has."""
     img, col = record.region("img"), record.region("col")
-    for region, name, rank in ((img, "img", 4), (col, "col", 2)):
-        if region is None or len(region.extents) == rank or (name == "col" and len(region.extents) > rank):
-            continue
-        yield IM2COL_SHAPE.at(
-            record.span_of(name),
-            related=declared(region.buffer),
-            buffer=region.text(),
-            shape=shape_text(region.extents),
-            expected="(N, H, W, C)" if name == "img" else "(pixels, taps)",
+    if img is not None and not _has_whole_images(img, context):
+        yield _problem(
+            record, img, "img", "whole images (N, H, W, C)" if len(img.extents) == 4 else "(N, H, W, C)"
         )
+    if col is not None and not _is_matrix(col):
+        yield _problem(record, col, "col", "(pixels, taps)")
+    for name, least in (("kernel", 1), ("stride", 1), ("dilation", 1), ("pad", 0)):
+        number = as_int(record.value(name))
+        if number is not None and number < least:
+            what = f"{name} is {number}, but must be at least {least}"
+            yield BAD_ARGUMENTS.at(record.span_of(name), callee="T.im2col", what=what)
+
+
+def _has_whole_images(img: Region, context: CheckContext) -> bool:
+    """Some images of a batch, with all their rows, columns and channels: windows go past the edges."""
+    if len(img.extents) != 4:
+        return False
+    equal = context.prover.equal
+    return all(
+        equal(extent, size) is not False and (isinstance(start, Unknown) or as_int(start) == 0)
+        for start, extent, size in list(zip(img.starts, img.extents, img.buffer.shape, strict=True))[1:]
+    )
+
+
+def _is_matrix(col: Region) -> bool:
+    """Two dimensions, behind others of one element."""
+    lead = col.extents[:-2]
+    return len(col.extents) >= 2 and all(isinstance(e, Unknown) or as_int(e) == 1 for e in lead)
+
+
+def _problem(record: OpRecord, region: Region, argument: str, expected: str) -> Problem:
+    return IM2COL_SHAPE.at(
+        record.span_of(argument),
+        related=declared(region.buffer),
+        buffer=region.text(),
+        shape=shape_text(region.extents),
+        expected=expected,
+    )
 
 
 def describe(record: OpRecord, context: CheckContext) -> OpDescription:

@@ -11,7 +11,9 @@ from tilelang.ir.values import Region, as_int
 from tvm import tirx as X  # isort: skip
 
 
-def parallel_loops(names: str, extents: Sequence[Any], body: Callable[[list[Any]], Any], span: Any) -> Any:
+def parallel_loops(
+    names: Sequence[str], extents: Sequence[Any], body: Callable[[list[Any]], Any], span: Any
+) -> Any:
     """A Parallel region; `body` makes the statement from the loop variables."""
     loop_vars = [X.Var(n, "int32") for n in names]
     stmt = body(loop_vars)

@@ -93,16 +93,18 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
     if src is None or dst is None or not (src.fits_rank and dst.fits_rank):
         return
     name = f"T.cum{record.value('kind')}"
-    operands = [(src, "src")] if dst.buffer is src.buffer else [(src, "src"), (dst, "dst")]
-    for region, argument in operands:  # in place there is one to name
-        if region.buffer.scope not in ("shared", "local.fragment"):
-            yield SCAN_SCOPE.at(
-                record.span_of(argument),
-                related=declared(region.buffer),
-                op=name,
-                buffer=region.buffer.name,
-                scope=scope_name(region.buffer),
-            )
+    operands = [(src, "src")] if dst.buffer is src.buffer else [(src, "src"), (dst, "dst")]  # in place: one
+    elsewhere = [pair for pair in operands if pair[0].buffer.scope not in ("shared", "local.fragment")]
+    for region, argument in elsewhere:
+        yield SCAN_SCOPE.at(
+            record.span_of(argument),
+            related=declared(region.buffer),
+            op=name,
+            buffer=region.buffer.name,
+            scope=scope_name(region.buffer),
+        )
+    if elsewhere:  # the tile that takes its place has a shape of its own
+        return
     asked, rank = as_int(record.value("dim", 0)), len(src.extents)
     if asked is not None and scanned_dim(record) is None:
         yield SCAN_DIM.at(

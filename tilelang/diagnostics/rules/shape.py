@@ -173,8 +173,9 @@ TRANSPOSE_SHAPE = Rule(
     "transpose-shape",
     "shape",
     Severity.ERROR,
-    "T.transpose turns a tile of two dimensions over into one with the extents exchanged.",
-    "{src} is {src_shape}, {dst} is {dst_shape}; T.transpose needs two dimensions with exchanged extents",
+    "T.transpose exchanges the last two dimensions of a tile.",
+    "{src} is {src_shape}, {dst} is {dst_shape}; T.transpose exchanges the last two extents, "
+    "and keeps the others",
 )
 
 IM2COL_SHAPE = Rule(
