@@ -49,6 +49,21 @@ def test_reads_beyond_both_ends_are_zero():
     torch.testing.assert_close(run(blur, a), padded[:-2] + a + padded[2:])
 
 
+def test_a_step_without_a_start():
+    @tilelang.jit
+    def marked(A):
+        A: T.Tensor((12,), "int32")
+        with T.Kernel(1, threads=1):
+            for i in T.serial(10, step=4):
+                A[i] = 1
+            for i in T.unroll(12, step=5):
+                A[i] += 2
+
+    a = torch.zeros(12, dtype=torch.int32)
+    run(marked, a)
+    assert a.tolist() == [3, 0, 0, 0, 1, 2, 0, 0, 1, 0, 2, 0]
+
+
 def test_variables_serial_loops_with_steps_and_break():
     @tilelang.jit
     def count(A):

@@ -40,8 +40,9 @@ def _beyond(record: OpRecord, argument: str, size: int, dim: int, sources: dict[
     source = load.region("src") if load is not None else None
     if region is None or source is None:
         return False
-    extents = source.buffer.shape[-2:]
-    if len(extents) < 2 or len(region.buffer.shape) < 2:
+    rank = len(source.buffer.shape)
+    if rank < 2 or len(region.buffer.shape) < 2:
         return False
-    extent = as_int(extents[dim])
+    walked = [d for d, e in enumerate(source.extents) if as_int(e) != 1]  # `Q[b, i * 32 : i * 32 + 32, h, :]`
+    extent = as_int(source.buffer.shape[walked[dim] if len(walked) == 2 else rank - 2 + dim])
     return extent is not None and extent >= 4 * size

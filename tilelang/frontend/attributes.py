@@ -296,7 +296,10 @@ def _is_misspelt(run: Run, owner: ClassValue | Instance, name: str) -> bool:
     """Whether an object surely lacks an attribute: its class is written out, has one of a similar name, and
     this name is bound nowhere in the file.
     """
-    cls, known = _class_of(owner), _known_names(owner)
+    cls = _class_of(owner)
+    if not isinstance(_class_attribute(cls, name), Unknown) or name in getattr(owner, "attributes", ()):
+        return False
+    known = _known_names(owner)
     if name in known or name.startswith("_") or not cls.listed or id(owner) in run.tainted:
         return False
     if nearest(name, known) is None:

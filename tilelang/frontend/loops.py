@@ -216,10 +216,11 @@ def _notes(frame: Frame) -> dict[str, Any]:
 def _bounds(run: Run, frame: Frame) -> tuple[Any, Any, Any]:
     given = frame.arguments
     start_span, stop_span = frame.spans.get("start", frame.span), frame.spans.get("stop", frame.span)
-    if given.get("stop") is None:
-        return 0, read_size(run, given["start"], start_span, "a bound of a loop"), 1
     start = read_size(run, given["start"], start_span, "a bound of a loop")
-    stop = read_size(run, given["stop"], stop_span, "a bound of a loop")
+    if given.get("stop") is None:
+        start, stop = 0, start
+    else:
+        stop = read_size(run, given["stop"], stop_span, "a bound of a loop")
     step = given.get("step")
     step = 1 if step is None else read_size(run, step, frame.spans.get("step", frame.span), "a step")
     if as_int(step) == 0:
