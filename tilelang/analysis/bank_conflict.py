@@ -11,6 +11,7 @@ from tilelang.arch.tables import features
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.performance import BANK_CONFLICT, BANK_CONFLICT_STRIDE
 from tilelang.ir.values import as_int
+from tilelang.layout.annotated import annotated_names
 from tilelang.layout.banks import conflict_degree
 from tilelang.layout.shared import SharedLayout, linear
 from tilelang.ops.operands import declared
@@ -20,10 +21,13 @@ _WIDEST = 16  # bytes of one access
 
 
 def check(subject: Subject) -> Iterator[Problem]:
-    """For row-major tiles; operands of a T.gemm are swizzled, which no other row length would help."""
+    """For row-major tiles; operands of a T.gemm are swizzled, which no other row length would help, and a
+    layout that the author gives is what it is.
+    """
     if not features(subject.target).spreads_blocks:
         return
-    tiles = {t.buffer: t for t in subject.shared(shared_tiles)}
+    annotated = annotated_names(subject.program.attrs)
+    tiles = {t.buffer: t for t in subject.shared(shared_tiles) if t.buffer.name not in annotated}
     for one in subject.shared(warp_accesses):
         buffer = one.access.buffer
         tile = tiles.get(buffer)

@@ -117,6 +117,9 @@ class _Follower:
 
     def _op(self, record: OpRecord, condition: Dependence) -> None:
         accesses = self._subject.accesses(record)
+        if record.op == "atomic":  # what is added stays as it is
+            self._forget(a.region.buffer for a in accesses if a.mode != "read")
+            return
         if record.op not in _FOLLOWED:
             touched = [a.region.buffer for a in accesses] if record.op in TILE_OPS else []
             for operand in record.operands.values():

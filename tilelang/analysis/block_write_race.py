@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from tilelang.analysis.block_dependence import UNKNOWN, GlobalWrite, global_writes
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
-from tilelang.diagnostics.rules.order import BLOCK_UPDATE_RACE, BLOCK_WRITE_RACE
+from tilelang.diagnostics.rules.order import BLOCK_SET_RACE, BLOCK_UPDATE_RACE, BLOCK_WRITE_RACE
+from tilelang.ir.tile_program import Evaluate, For, Launch, OpRecord, walk
 from tilelang.ir.values import Unknown, as_int
 from tilelang.ops.operands import declared
 
@@ -29,7 +30,7 @@ def check(subject: Subject) -> Iterator[Problem]:
         for var, extent in zip(launch.block_vars, launch.grid, strict=False):
             if isinstance(extent, Unknown) or as_int(extent) == 1 or not _races(write, var):
                 continue
-            rule = BLOCK_WRITE_RACE if var in write.values else BLOCK_UPDATE_RACE
+            rule = BLOCK_UPDATE_RACE if write.updates else BLOCK_WRITE_RACE
             problem = rule.at(
                 write.span,
                 related=(Related(launch.span, "the grid"), *declared(write.buffer)),
@@ -38,9 +39,51 @@ def check(subject: Subject) -> Iterator[Problem]:
             )
             yield soften(problem, write.context)
             break
+        else:
+            yield from _undone(subject, launch, write)
 
 
 def _races(write: GlobalWrite, var: ir.Var) -> bool:
     """Whether blocks that differ in `var` alone write to one place, and not the same."""
     elsewhere = var in write.place or var in write.condition
     return not elsewhere and (var in write.values or write.updates)
+
+
+def _undone(subject: Subject, launch: Launch, write: GlobalWrite) -> Iterator[Problem]:
+    """Elements that all blocks of a row set, and to which they also add: whoever sets them last undoes what
+    others have added before. Nobody waits for other blocks in such a kernel.
+    """
+    if write.condition or write.updates or subject.shared(_waits_for_blocks):
+        return
+    about = write.place | write.values
+    pairs = zip(launch.block_vars, launch.grid, strict=False)
+    rows = [v for v, e in pairs if not isinstance(e, Unknown) and as_int(e) != 1 and v not in about]
+    adds = [r for r in subject.records if _adds_to(r, write)]
+    if not rows or not adds:
+        return
+    problem = BLOCK_SET_RACE.at(
+        write.span,
+        related=(Related(adds[0].span, "the update"), *declared(write.buffer)),
+        var=rows[0].name,
+        buffer=write.buffer.name,
+        op=adds[0].value("callee", f"T.atomic_{adds[0].value('kind')}"),
+    )
+    yield soften(problem, write.context)
+
+
+def _adds_to(record: OpRecord, write: GlobalWrite) -> bool:
+    region = record.region("dst") if record.op == "atomic" else None
+    if region is None or region.buffer is not write.buffer or record.value("kind") in ("load", "store"):
+        return False
+    same = [str(s) for s in region.starts] == [str(s) for s in write.starts]
+    whole = [str(e) for e in write.extents] == [str(n) for n in write.buffer.shape]
+    return (same or whole) and not record.context.maybe
+
+
+def _waits_for_blocks(subject: Subject) -> bool:
+    """Whether a block may wait for others: by T.sync_grid, a flag that it reads, code of the author's."""
+    flags = (r for r in subject.records if r.op == "atomic" and r.value("kind") == "load")
+    calls = (n for n in walk(subject.program.body) if isinstance(n, Evaluate))
+    loops = (n for n in walk(subject.program.body) if isinstance(n, For) and n.condition is not None)
+    waits = ("sync_grid", "extern", "atomic")
+    return any(True for _ in (*flags, *loops)) or any(w in str(c.value) for c in calls for w in waits)

@@ -18,6 +18,7 @@ from tilelang.diagnostics.span import Span
 from tilelang.ir.evaluate import NotEvaluable
 from tilelang.ir.prove import free_vars
 from tilelang.ir.teams import Team
+from tilelang.ir.thread_ops import SYNC_GRID
 from tilelang.ir.tile_ops import SYNC, is_call
 from tilelang.ir.tile_program import Context, Evaluate, For, Guard, If, Jump, Launch, Loop, Node
 from tilelang.ir.values import Unknown, Value, show
@@ -75,7 +76,15 @@ def _visit(
         if isinstance(node, Evaluate) and apart is not None and _waits_for_all(node):
             related = (Related(apart.span, "the threads part here"),)
             fixes = barrier_moves(subject, node.span, apart.span) if apart.rule is DIVERGENT_BARRIER else ()
-            yield apart.rule.at(node.span, related=related, fixes=fixes, condition=apart.text)
+            of_grid = is_call(node.value, SYNC_GRID)
+            yield apart.rule.at(
+                node.span,
+                related=related,
+                fixes=fixes,
+                barrier="T.sync_grid" if of_grid else "T.sync_threads",
+                whom="every block" if of_grid else "the block",
+                condition=apart.text,
+            )
         elif isinstance(node, Launch):
             yield from _visit(subject, node.body, place, apart)
         elif isinstance(node, For):
@@ -103,7 +112,7 @@ def _branches(subject: Subject, node: If, place: Place, apart: Divergence | None
 
 def _waits_for_all(node: Evaluate) -> bool:
     """A named barrier with a count waits for those who come."""
-    return is_call(node.value, SYNC) and not node.value.args
+    return (is_call(node.value, SYNC) and not node.value.args) or is_call(node.value, SYNC_GRID)
 
 
 def _by_loop(subject: Subject, node: For, place: Place) -> Divergence | None:

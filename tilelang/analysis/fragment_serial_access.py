@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Edit, Fix, Problem
-from tilelang.diagnostics.rules.layout import FRAGMENT_SERIAL_ACCESS
+from tilelang.diagnostics.rules.layout import FRAGMENT_SERIAL_ACCESS, FRAGMENT_SERIAL_ORDER
 from tilelang.diagnostics.span import text_lines
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Access, Loop
@@ -31,10 +31,11 @@ def check(subject: Subject) -> Iterator[Problem]:
         if not loops or (access.buffer, loops[0]) in told:
             continue
         told.add((access.buffer, loops[0]))
-        yield FRAGMENT_SERIAL_ACCESS.at(
+        ordered = _carries(subject, access, loops[0])
+        yield (FRAGMENT_SERIAL_ORDER if ordered else FRAGMENT_SERIAL_ACCESS).at(
             access.span,
             related=declared(access.buffer),
-            fixes=_fixes(subject, loops),
+            fixes=() if ordered else _fixes(subject, loops),
             buffer=access.buffer.name,
             var=loops[0].vars[0].name,
         )
@@ -46,6 +47,20 @@ def _serial_loops(access: Access) -> list[Loop]:
     return [
         loop for loop in access.context.loops if loop.kind in _SERIAL and any(v in used for v in loop.vars)
     ]
+
+
+def _carries(subject: Subject, access: Access, loop: Loop) -> bool:
+    """Whether an iteration of the loop may need what an earlier one wrote: it reads a buffer that the loop
+    writes, at another place or at one that is the same in all iterations.
+    """
+    inside = [a for a in subject.program.accesses if loop in a.context.loops]
+    for write in (a for a in inside if a.mode == "write"):
+        for read in (a for a in inside if a.mode == "read" and a.buffer is write.buffer):
+            places = [[str(i.start) for i in a.indices] for a in (write, read)]
+            moves = any(v in free_vars(i.start) for i in write.indices for v in loop.vars)
+            if places[0] != places[1] or not moves:
+                return True
+    return False
 
 
 def _fixes(subject: Subject, loops: list[Loop]) -> tuple[Fix, ...]:

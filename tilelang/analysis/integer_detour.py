@@ -15,13 +15,13 @@ from tilelang.diagnostics.span import Span
 from tilelang.ir.prove import operands_of
 from tilelang.ir.tile_program import Store, walk
 from tilelang.ir.values import Buffer, Value, dtype_of
+from tilelang.ir.whole import is_whole
 from tilelang.ops.operands import declared, dtype_name
 from tilelang.ops.source_edits import dtype_edit
 
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
 
-_ROUNDS = ("floor", "ceil", "trunc", "nearbyint", "round")
 _DATA = {"copy": ("src", "dst"), "reduce": ("buffer", "out"), "transpose": ("src", "dst")}
 
 
@@ -77,7 +77,7 @@ def _written_dtype(subject: Subject, write: Touch) -> str | None:
         return None if region is None else dtype_name(region.buffer)
     for store in subject.shared(_stores).get(write.span, ()):
         dtype = dtype_of(store.value)
-        whole = isinstance(store.value, ir.Call) and store.value.op.name.rpartition(".")[2] in _ROUNDS
+        whole = is_whole(store.value, subject.definitions)
         return None if whole or dtype not in DTYPES else dtype
     return None
 

@@ -12,7 +12,7 @@ from tilelang.frontend.arguments import Argument, Bound
 from tilelang.frontend.dtypes import read_dtype
 from tilelang.frontend.operators import representable
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import scalar
+from tilelang.frontend.scalars import named_type, scalar
 from tilelang.frontend.tensors import new_buffer, read_shape
 from tilelang.frontend.unfit_constants import note_unfit
 from tilelang.ir.tile_program import Alloc
@@ -116,7 +116,7 @@ def _variable(run: Run, call: Bound) -> Any:
             break
     start = None if init is None else scalar(run, init, span)
     if start is not None and not isinstance(start, Unknown | ir.Expr | bool | int | float):
-        what = f"the initial value must be a number, not a {type(start).__name__}"
+        what = f"the initial value must be a number, not {named_type(start)}"
         start = run.report(BAD_ARGUMENTS, span, callee=call.callee, what=what)
     if isinstance(start, Unknown):
         run.complete = False

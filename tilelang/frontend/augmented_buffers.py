@@ -14,6 +14,7 @@ from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 from tilelang.ops.source_edits import argument_of, lone_statement_indent, text_of
 
 _LOOP_NAMES = ("i", "j", "k", "l")
+_LOOPS = {"local": "serial"}  # a thread's own array is not shared out; others are
 _OTHER_NAMES = ("ii", "jj", "kk", "ll")
 
 
@@ -25,11 +26,16 @@ def report_augmented_buffer(run: Run, node: ast.AugAssign, region: Region, value
         BUFFER_AUGMENTED,
         run.span(node),
         fixes=_loop(run, node, region, value),
-        name=buffer.name,
+        name=_written(node),
+        loop=_LOOPS.get(buffer.scope, "Parallel"),
         op=SYMBOLS[type(node.op)],
         vars=names,
         shape=", ".join(map(show, buffer.shape)),
     )
+
+
+def _written(node: ast.AugAssign) -> str:
+    return ast.unparse(node.target.value if isinstance(node.target, ast.Subscript) else node.target)
 
 
 def _loop(run: Run, node: ast.AugAssign, region: Region, value: Any) -> tuple[Fix, ...]:
@@ -48,10 +54,12 @@ def _loop(run: Run, node: ast.AugAssign, region: Region, value: Any) -> tuple[Fi
     extents = _extents(run, region)
     if not names or None in starts or right is None or extents is None:
         return ()
-    left = ast.unparse(node.target.value if isinstance(node.target, ast.Subscript) else node.target)
+    kind = _LOOPS.get(region.buffer.scope, "Parallel")
+    if kind != "Parallel" and len(names) > 1:
+        return ()
     places = [n if s == 0 else f"{s} + {n}" for n, s in zip(names, starts, strict=True)]
-    loop = f"for {', '.join(names)} in {prefix}.Parallel({extents}):"
-    update = f"{left}[{', '.join(places)}] {SYMBOLS[type(node.op)]}= {right}"
+    loop = f"for {', '.join(names)} in {prefix}.{kind}({extents}):"
+    update = f"{_written(node)}[{', '.join(places)}] {SYMBOLS[type(node.op)]}= {right}"
     return (
         Fix("Write the loop over its elements", (Edit(run.span(node), f"{loop}\n{indent}    {update}"),)),
     )

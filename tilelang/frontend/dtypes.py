@@ -13,6 +13,7 @@ from tilelang.diagnostics.rules.python import POINTERS_IN_MEMORY, UNKNOWN_DTYPE
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.deprecated import note_old_dtype
 from tilelang.frontend.model import TensorType
+from tilelang.frontend.scalars import named_type
 from tilelang.ir.values import Unknown
 from tilelang.language import ptr
 
@@ -57,7 +58,7 @@ def read_dtype(run: Run, value: Any, span: Span) -> str | Unknown:
         run.report(POINTERS_IN_MEMORY, span)
         return Unknown("pointers in memory are not supported")
     if not looks_like_dtype(value):
-        return run.report(UNKNOWN_DTYPE, span, what=f"a dtype is expected here, not {type(value).__name__}")
+        return run.report(UNKNOWN_DTYPE, span, what=f"a dtype is expected here, not {named_type(value)}")
     try:
         name = canonical_dtype(value)
         note_old_dtype(run, value, name, span)

@@ -33,7 +33,7 @@ from tilelang.frontend.operators import (
 )
 from tilelang.frontend.random_numbers import random_call
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
+from tilelang.frontend.scalars import any_unknown, dtype_of_expr, named_type, scalar
 from tilelang.ir.tile_program import Guard
 from tilelang.ir.values import Unknown
 from tilelang.language.dtypes import DType
@@ -129,7 +129,7 @@ def evaluate(run: Run, op: str, call: Bound) -> Any:
 def _no_number(run: Run, call: Bound, name: str, value: Any) -> Unknown:
     if run.is_unset(value):
         return run.unknown("a parameter without a value")
-    what = f"`{name}` must be a number, not a {type(value).__name__}"
+    what = f"`{name}` must be a number, not {named_type(value)}"
     return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
 
 
@@ -313,7 +313,7 @@ def convert_value(run: Run, value: Any, dtype: str, span: Span, callee: str) -> 
     if isinstance(value, Unknown):
         return value
     if not isinstance(value, ir.Expr | bool | int | float):
-        what = f"a number is expected, not a {type(value).__name__}"
+        what = f"a number is expected, not {named_type(value)}"
         if isinstance(value, str) and value.lower().lstrip("+-") in ("inf", "infinity"):
             what += f"; write {'-' if value.startswith('-') else ''}T.infinity('{dtype}')"
         return run.report(BAD_ARGUMENTS, span, callee=callee, what=what)

@@ -108,11 +108,16 @@ def _not_returned(run: Run, request: KernelRequest, scope: Scope) -> PrimFunctio
     kernel = definition(made[-1].function)
     body = request.function.source.function_span(definition(request.function))
     line = f"return {kernel.name}"
-    end = Span(body.path, body.end_line, body.end_column, body.end_line, body.end_column)
+    last = definition(request.function).body[-1]
+    if isinstance(last, ast.Return):  # `return None`, or nothing
+        edit = Edit(run.span(last), line)
+    else:
+        end = Span(body.path, body.end_line, body.end_column, body.end_line, body.end_column)
+        edit = Edit(end, f"\n{' ' * last.col_offset}{line}")
     run.report(
         FACTORY_RETURNS_NOTHING,
         made[-1].function.source.name_span(kernel),
-        fixes=(Fix(f"Add `{line}`", (Edit(end, f"\n{' ' * kernel.col_offset}{line}"),)),),
+        fixes=(Fix(f"Add `{line}`", (edit,)),),
         factory=request.name,
         kernel=kernel.name,
     )

@@ -29,7 +29,7 @@ from tilelang.frontend.model import Frame
 from tilelang.frontend.packed_pairs import is_packed_pair, packed_pair
 from tilelang.frontend.reducers import reducer_call
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import scalar
+from tilelang.frontend.scalars import named_type, scalar
 from tilelang.frontend.sparse_gemm import sparse_gemm
 from tilelang.frontend.star_import import hides_builtin, not_pythons
 from tilelang.frontend.tensors import const, dynamic, empty, reshape, strided_tensor, tensor, view
@@ -172,7 +172,7 @@ def guarded_choice(run: Run, node: ast.Call) -> Any:
         with condition_guard(run, condition, negated, run.span(nodes["cond"])):
             value = scalar(run, run.eval(nodes[name]), at)
         if not isinstance(value, ir.Expr | bool | int | float | Unknown):
-            what = f"`{name}` must be a number, not a {type(value).__name__}"
+            what = f"`{name}` must be a number, not {named_type(value)}"
             value = run.report(BAD_ARGUMENTS, at, callee="T.if_then_else", what=what)
         values.append(value)
     return choose(run, condition, *values)

@@ -388,7 +388,8 @@ def _bind_blocks(run: Run, target: ast.expr | None, block_vars: tuple[ir.Var, ..
         return
     if isinstance(target, ast.Tuple | ast.List) and len(target.elts) != len(block_vars):
         span: Span = run.span(target)
-        what = f"the grid has {len(block_vars)} dimension(s), but {len(target.elts)} names are bound to it"
+        dimensions = "dimension" if len(block_vars) == 1 else "dimensions"
+        what = f"the grid has {len(block_vars)} {dimensions}, but {len(target.elts)} names are bound to it"
         run.report(BAD_ARGUMENTS, span, callee="T.Kernel", what=what)
         for element in target.elts:
             assign(run, element, Unknown(what))

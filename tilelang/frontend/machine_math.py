@@ -16,7 +16,7 @@ from tilelang.frontend.arguments import Bound
 from tilelang.frontend.dtypes import is_float
 from tilelang.frontend.operators import binary, cast, fold, literal
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import dtype_of_expr, read_element, scalar
+from tilelang.frontend.scalars import dtype_of_expr, named_type, read_element, scalar
 from tilelang.ir import math_ops, tile_ops
 from tilelang.ir.tile_program import Access, Store
 from tilelang.ir.values import Buffer, Index, Region, Unknown, add
@@ -57,7 +57,7 @@ def machine_math(run: Run, op: str, call: Bound) -> Any:
         if isinstance(value, Unknown):
             return value
         if not isinstance(value, ir.Expr | bool | int | float):
-            what = f"`{name}` must be a number, not a {type(value).__name__}"
+            what = f"`{name}` must be a number, not {named_type(value)}"
             return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
     if isinstance(rounding, Unknown):
         return rounding

@@ -16,10 +16,29 @@ from tilelang.ir.tile_program import Access, Bind
 from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int
 from tilelang.ops.operands import shape_text
 
+# What an author calls values that are objects of the frontend or of TVM.
+_KINDS = {
+    "Buffer": "tile",
+    "Region": "part of a tile",
+    "DType": "dtype",
+    "TensorType": "tensor type",
+    "JitFunction": "kernel",
+    "PrimFunction": "kernel",
+    "Function": "function",
+    "RecordFunction": "function",
+    "ModuleValue": "module",
+    "ClassValue": "class",
+    "Instance": "object",
+}
+
 
 def named_type(value: Any) -> str:
     """`a str`, `an int`: how a message calls a Python value."""
-    name = type(value).__name__
+    if value is None:
+        return "None"
+    if isinstance(value, ir.Expr):
+        return "a value that the kernel computes"
+    name = _KINDS.get(type(value).__name__) or type(value).__name__
     return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
 
 

@@ -23,7 +23,7 @@ from tilelang.frontend.model import ClassValue, Instance, Late
 from tilelang.frontend.object_equality import compare_objects
 from tilelang.frontend.operators import binary, cast, fold
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
+from tilelang.frontend.scalars import any_unknown, dtype_of_expr, named_type, scalar
 from tilelang.frontend.tensors import is_tensor_constructor, subscripted_tensor, whole_division
 from tilelang.ir.prove import free_vars
 from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int, show
@@ -278,7 +278,7 @@ def _integer(run: Run, value: Any, node: ast.expr, dim: Any) -> Any:
         span,
         what="an index",
         text=f"`{ast.unparse(node)}`",
-        dtype=f"a {type(value).__name__}",
+        dtype=named_type(value),
         hint="",
     )
 

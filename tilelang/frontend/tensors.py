@@ -21,7 +21,7 @@ from tilelang.frontend.dtypes import dtype_name, is_float, read_dtype
 from tilelang.frontend.model import BufferData, Instance, TensorType
 from tilelang.frontend.operators import binary, fold
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import dtype_of_expr, scalar
+from tilelang.frontend.scalars import dtype_of_expr, named_type, scalar
 from tilelang.ir.prove import Prover, operands_of, positive_symbols
 from tilelang.ir.tile_program import Alloc, Symbol
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
@@ -174,10 +174,14 @@ def read_size(run: Run, value: Any, span: Span, what: str = "a size", limit: int
         return value
     if isinstance(value, ir.Expr) and not is_float(dtype_of_expr(value)):
         return value
-    dtype = dtype_of_expr(value) if isinstance(value, ir.Expr) else f"a {type(value).__name__}"
+    dtype = dtype_of_expr(value) if isinstance(value, ir.Expr) else named_type(value)
     text = show(value) if isinstance(value, ir.Expr) else repr(value)
-    advice = "; use `//` instead of `/`" if "float" in dtype else ""
     fixes = whole_division(run, value, span)
+    advice = "; use `//` instead of `/`" if fixes or ("float" in dtype and "/" in run.text_of(span)) else ""
+    if not advice and isinstance(value, ir.Expr):
+        advice = "; convert it with T.cast(x, 'int32')"
+    elif not advice and isinstance(value, float) and value.is_integer():
+        advice = f"; write {int(value)}" if text in run.text_of(span) else "; convert it with int(...)"
     return run.report(FLOAT_INDEX, span, fixes=fixes, what=what, text=f"`{text}`", dtype=dtype, hint=advice)
 
 

@@ -17,7 +17,7 @@ from tilelang.frontend.dtypes import is_float
 from tilelang.frontend.matrix_calls import MATRIX_CALLS
 from tilelang.frontend.operators import as_bool, binary, cast, literal
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
+from tilelang.frontend.scalars import any_unknown, dtype_of_expr, named_type, scalar
 from tilelang.frontend.thread_returns import thread_return
 from tilelang.frontend.wide_accesses import WIDE_ACCESSES
 from tilelang.ir import thread_ops, tile_ops
@@ -180,12 +180,12 @@ def _integer(run: Run, call: Bound, name: str) -> Any:
         return value
     if isinstance(value, int):
         return int(value)
-    what = f"`{name}` must be an integer, not a {_kind(value)}"
+    what = f"`{name}` must be an integer, not {_kind(value)}"
     return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
 
 
 def _kind(value: Any) -> str:
-    return dtype_of_expr(value) if isinstance(value, ir.Expr) else type(value).__name__
+    return dtype_of_expr(value) if isinstance(value, ir.Expr) else named_type(value)
 
 
 def _in_warp(make: Callable[[Any, Any], Any]) -> Callable[[Run, Bound], Any]:
@@ -238,7 +238,7 @@ def _number(run: Run, call: Bound, name: str) -> Any:
         return literal(value)
     if isinstance(value, ir.Expr | Unknown):
         return value
-    what = f"`{name}` must be a number, not a {type(value).__name__}"
+    what = f"`{name}` must be a number, not {named_type(value)}"
     return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
 
 

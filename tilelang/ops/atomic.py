@@ -15,15 +15,16 @@ from tilelang.arch.atomics import atomic_dtypes, atomic_orders
 from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules.dtype import ATOMIC_DTYPE, ATOMIC_ORDER
 from tilelang.diagnostics.rules.scope import ATOMIC_SCOPE
-from tilelang.diagnostics.rules.shape import ATOMIC_SHAPE
+from tilelang.diagnostics.rules.shape import ATOMIC_PART, ATOMIC_SHAPE
 from tilelang.diagnostics.span import text_lines
 from tilelang.ir import tile_ops
 from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, as_int
 from tilelang.ops.build import attributes, convert, operand_region
-from tilelang.ops.extents import copy_extents
+from tilelang.ops.extents import copy_extents, side_that_iterates
 from tilelang.ops.operands import declared, dtype_name, scope_name, shape_text, times
+from tilelang.ops.slices import slice_text
 from tilelang.ops.source_edits import span_text
 from tilelang.ops.tile_op import CheckContext, Mode, OpDescription, RegionAccess, TileOp
 
@@ -149,15 +150,43 @@ def _index(value: Any) -> Any:
     return X.const(value, "int32") if isinstance(value, int) else value
 
 
+def _ordinary(kind: str, place: str, value: str, call: str) -> str:
+    """What does the same as an atomic where one thread alone reaches the element; `call` is the atomic's."""
+    if kind in ("max", "min"):
+        prefix = call.rpartition("atomic_")[0]
+        return f"{place} = {prefix}{kind}({place}, {value})"
+    operator = {"add": "+=", "or": "|=", "store": "="}.get(kind)
+    return place if operator is None else f"{place} {operator} {value}"
+
+
 def _plain_update(record: OpRecord, dst: Region, source: str) -> tuple[Fix, ...]:
     """`T.atomic_add(f[i], x)` as `f[i] += x`, where the call is a statement of its own."""
     place, value = (span_text(record.span_of(name), source) for name in ("dst", "values"))
     before = text_lines(source)[record.span.line - 1][: record.span.column - 1] if place else "?"
     single = len(record.value("values", ())) == 1 and _lanes(record) == 1
-    if not single or not dst.is_point or before.strip() or not value:
+    call = span_text(record.callee_span, source)
+    shared_text = record.span.via is not None  # of a macro, whose other callers may pass a tensor
+    if shared_text or not single or not dst.is_point or before.strip() or not value or "atomic_" not in call:
         return ()
-    new = f"{place} += {value}"
+    new = _ordinary(str(record.value("kind")), place, value, call)
     return (Fix(f"Write `{new}`", (Edit(record.span, new),)),)
+
+
+def _unneeded(record: OpRecord, dst: Region, kind: str, source: str) -> Problem:
+    """An atomic on what one thread alone reaches, with the ordinary statement for it."""
+    where = f"in {scope_name(dst.buffer)} memory, where every element belongs to one thread"
+    place = dst.text() if dst.is_point else f"{dst.buffer.name}[...]"
+    if dst.buffer.scope == "local.var":
+        where, place = "a variable, which every thread has for itself", dst.buffer.name
+    instead = f"`{_ordinary(kind, place, '...', 'T.atomic_')}`"
+    return ATOMIC_SCOPE.at(
+        record.span_of("dst"),
+        related=declared(dst.buffer),
+        fixes=_plain_update(record, dst, source),
+        buffer=dst.buffer.name,
+        where=where,
+        instead=instead if "[...]" not in place else f"{instead} in a T.Parallel loop",
+    )
 
 
 def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
@@ -166,19 +195,14 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
     if dst is None or not dst.fits_rank:
         return
     if dst.buffer.scope not in ("global", "shared"):
-        yield ATOMIC_SCOPE.at(
-            record.span_of("dst"),
-            related=declared(dst.buffer),
-            fixes=_plain_update(record, dst, context.text) if kind == "add" else (),
-            buffer=dst.buffer.name,
-            scope=scope_name(dst.buffer),
-        )
+        yield _unneeded(record, dst, kind, context.text)
     dtype, legal = dtype_name(dst.buffer), atomic_dtypes(context.target, kind)
     if dtype is not None and legal is not None and dtype not in legal:
         yield ATOMIC_DTYPE.at(
             record.span_of("dst"),
             related=declared(dst.buffer),
             op=record.value("callee", f"T.atomic_{kind}"),
+            verb={"load": "read", "store": "write"}.get(kind, "update"),
             buffer=dst.buffer.name,
             dtype=dtype,
             target=context.target.name,
@@ -190,16 +214,28 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
             record.span_of("order"), order=order, target=context.target.name, legal=", ".join(orders)
         )
     if src is not None and src.fits_rank:
-        found = copy_extents(src, dst, context.prover)
-        if any(m.kind != "source-smaller" for m in found.mismatches):
-            yield ATOMIC_SHAPE.at(
-                record.span_of("value"),
-                related=declared(src.buffer, dst.buffer),
-                src=src.text(),
-                src_shape=shape_text(src.extents),
-                dst=dst.text(),
-                dst_shape=shape_text(dst.extents),
-            )
+        yield from _extents(record, src, dst, context)
+
+
+def _extents(record: OpRecord, src: Region, dst: Region, context: CheckContext) -> Iterator[Problem]:
+    """atomic-shape: extents that do not fit are an error; a part of what is named is a warning, as the
+    update is made for what the side that decides covers.
+    """
+    kinds = {m.kind for m in copy_extents(src, dst, context.prover).mismatches}
+    if not kinds:
+        return
+    shapes = {"src_shape": shape_text(src.extents), "dst_shape": shape_text(dst.extents)}
+    places = {"related": declared(src.buffer, dst.buffer), "src": src.text(), "dst": dst.text(), **shapes}
+    if kinds != {"source-smaller"}:
+        yield ATOMIC_SHAPE.at(record.span_of("value"), **places)
+    elif side_that_iterates(src, dst) is src:
+        what = f"the update covers {shapes['src_shape']} only"
+        text = slice_text(dst, copy_extents(src, dst, context.prover).dst, context.text)
+        fixes = () if text is None else (Fix(f"Use the slice {text}", (Edit(record.span_of("dst"), text),)),)
+        yield ATOMIC_PART.at(record.span_of("dst"), what=what, fixes=fixes, **places)
+    else:
+        what = f"the update reads past the end of {src.text()}"
+        yield ATOMIC_PART.at(record.span_of("value"), what=what, **places)
 
 
 def describe(record: OpRecord, context: CheckContext) -> OpDescription:

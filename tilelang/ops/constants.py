@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from tilelang.arch.dtypes import DTYPES
 from tilelang.arch.float_formats import FORMATS
 from tilelang.diagnostics.rule import Rule
 from tilelang.diagnostics.rules.dtype import CONSTANT_FRACTION, CONSTANT_OVERFLOW, CONSTANT_RANGE
+from tilelang.ir.evaluate import is_choice
 from tilelang.ir.values import Buffer, as_int
 
 from tvm import tirx as X  # isort: skip
@@ -19,9 +21,14 @@ _LARGEST_HALF = 65504.0
 def unfit_constant(value: Any, buffer: Buffer) -> tuple[Rule, dict[str, Any]] | None:
     """The rule and the fields of the message for a constant stored in `buffer`; None if it fits, or is none.
 
-    All ones fit, in either way to write them: -1 in an unsigned integer, 0xFFFFFFFF in an int32.
+    All ones fit, in either way to write them: -1 in an unsigned integer, 0xFFFFFFFF in an int32. Of a choice
+    each value counts.
     """
-    number = _number(value)
+    found = (_unfit(number, buffer) for number in _numbers(value))
+    return next((unfit for unfit in found if unfit is not None), None)
+
+
+def _unfit(number: int | float | None, buffer: Buffer) -> tuple[Rule, dict[str, Any]] | None:
     info = DTYPES.get(str(buffer.dtype))
     if number is None or info is None or info.kind == "bool":
         return None
@@ -52,6 +59,19 @@ def _unfit_float(number: float, dtype: str, fields: dict[str, Any]) -> tuple[Rul
     if math.isinf(number) and form.infinity_code is not None:
         return None
     return CONSTANT_OVERFLOW, {**fields, "largest": _text(form.largest), "becomes": _text(form.largest)}
+
+
+def _numbers(value: Any) -> Iterator[int | float | None]:
+    """The constant that a value is, or those between which it chooses."""
+    if isinstance(value, X.Select):
+        chosen: tuple[Any, ...] = (value.true_value, value.false_value)
+    elif is_choice(value):
+        chosen = tuple(value.args[1:])
+    else:
+        yield _number(value)
+        return
+    for one in chosen:
+        yield from _numbers(one)
 
 
 def _number(value: Any) -> int | float | None:

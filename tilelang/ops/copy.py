@@ -18,7 +18,7 @@ from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, Value, as_int, show
 from tilelang.ops.build import attributes, convert, operand_region
-from tilelang.ops.extents import LEVEL, CopyExtents, Mismatch, copy_extents
+from tilelang.ops.extents import CopyExtents, Mismatch, copy_extents, side_that_iterates
 from tilelang.ops.operands import (
     bytes_text,
     declared,
@@ -132,8 +132,31 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
     if is_tma(record):
         yield from verify_tma(record, src, dst)
     extents = copy_extents(src, dst, context.prover)
+    parts = [m for m in extents.mismatches if m.kind == "source-smaller"]
+    if parts and len(parts) == len(extents.mismatches) and side_that_iterates(src, dst) is src:
+        yield _part_of_destination(record, src, dst, parts, context)
+        return
     for mismatch in extents.mismatches:
         yield _mismatch(record, src, dst, mismatch, context)
+
+
+def _part_of_destination(
+    record: OpRecord, src: Region, dst: Region, found: Sequence[Mismatch], context: CheckContext
+) -> Problem:
+    """The source decides how much is copied, and the slice that is written is larger."""
+    sizes = {m.dst_dim: m.src_extent for m in found}
+    extents = [sizes.get(k, e) for k, e in enumerate(dst.extents)]
+    return rules.COPY_DESTINATION_LARGER.at(
+        record.span_of("dst"),
+        related=declared(src.buffer, dst.buffer),
+        fixes=_written_out(record, "dst", dst, extents, context),
+        src=src.text(),
+        src_size=show(found[0].src_extent),
+        src_dim=found[0].src_dim,
+        dst=dst.text(),
+        dst_size=show(found[0].dst_extent),
+        dst_dim=found[0].dst_dim,
+    )
 
 
 def _mismatch(record: OpRecord, src: Region, dst: Region, found: Mismatch, context: CheckContext) -> Problem:
@@ -156,7 +179,7 @@ def _mismatch(record: OpRecord, src: Region, dst: Region, found: Mismatch, conte
         return rules.COPY_SOURCE_LARGER.at(
             record.span_of("dst"), related=related, fixes=fixes, **names, **sizes
         )
-    if found.kind == "source-smaller" and _side_that_iterates(src, dst) is dst:
+    if found.kind == "source-smaller" and side_that_iterates(src, dst) is dst:
         fixes = _resized(record, "dst", dst, found.dst_dim, found.src_extent, context)
         return rules.COPY_SOURCE_SMALLER.at(
             record.span_of("src"), related=related, fixes=fixes, **names, **sizes
@@ -236,11 +259,6 @@ def _written_out(
     return () if text is None else (Fix(f"Use the slice {text}", (Edit(record.span_of(argument), text),)),)
 
 
-def _side_that_iterates(src: Region, dst: Region) -> Region:
-    """The side that is lower in the hierarchy; the source on a tie."""
-    return dst if LEVEL.get(dst.buffer.scope, 0) > LEVEL.get(src.buffer.scope, 0) else src
-
-
 def describe(record: OpRecord, context: CheckContext) -> OpDescription:
     """`128×32 float16 (8 KiB), global A → shared A_shared`."""
     src, dst = record.region("src"), record.region("dst")
@@ -260,7 +278,7 @@ def describe(record: OpRecord, context: CheckContext) -> OpDescription:
 
 def _tile(extents: CopyExtents, src: Region, dst: Region) -> list[Any]:
     """The extents people think of: those of the side that is a tile, leading ones left out."""
-    chosen = list(extents.dst if _side_that_iterates(src, dst) is dst else extents.src)
+    chosen = list(extents.dst if side_that_iterates(src, dst) is dst else extents.src)
     while len(chosen) > 1 and as_int(chosen[0]) == 1:
         chosen.pop(0)
     return chosen

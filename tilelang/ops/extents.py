@@ -87,7 +87,7 @@ def _both_sized(src: Region, dst: Region, prover: Prover) -> CopyExtents:
     if len(real_a) != len(real_b):
         return CopyExtents(a, b, tuple(_unmatched(a, b, real_a, real_b, prover)))
     new_a, new_b, found = list(a), list(b), []
-    by_dst = LEVEL.get(dst.buffer.scope, 0) > LEVEL.get(src.buffer.scope, 0)
+    by_dst = side_that_iterates(src, dst) is dst
     for i, j in zip(real_a, real_b, strict=True):
         if prover.less(a[i], b[j]):
             found.append(Mismatch("source-smaller", i, j, a[i], b[j]))
@@ -113,8 +113,12 @@ def _shrinks(extent: Value, fixed: Value, prover: Prover) -> bool:
 
 
 def _iteration(src: Region, dst: Region, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Value, ...]:
-    by_dst = LEVEL.get(dst.buffer.scope, 0) > LEVEL.get(src.buffer.scope, 0)
-    return b if by_dst else a
+    return b if side_that_iterates(src, dst) is dst else a
+
+
+def side_that_iterates(src: Region, dst: Region) -> Region:
+    """The side that is lower in the hierarchy; the source on a tie."""
+    return dst if LEVEL.get(dst.buffer.scope, 0) > LEVEL.get(src.buffer.scope, 0) else src
 
 
 def real_dimensions(extents: Sequence[Value]) -> list[int]:

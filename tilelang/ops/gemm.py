@@ -191,7 +191,8 @@ def _check_ranks(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
         span, related = record.span_of(name), declared(region.buffer)
         rank = len(region.buffer.shape)
         if rank < 2:
-            yield shape_rules.GEMM_RANK.at(span, related=related, operand=region.text(), rank=rank)
+            words = "1 dimension" if rank == 1 else f"{rank} dimensions"
+            yield shape_rules.GEMM_RANK.at(span, related=related, operand=region.text(), rank=words)
         elif region.is_point:
             rows = show(region.buffer.shape[-1])
             yield shape_rules.GEMM_POINT.at(
@@ -228,8 +229,12 @@ def _shape_problems(
 
 
 def _allocation_fixes(left: _Side, right: _Side, context: CheckContext) -> tuple[Fix, ...]:
-    """Either tile allocated as the other wants it, where their extents are numbers in the text."""
-    found = []
+    """Either tile allocated as the other wants it, where their extents are numbers in the text. Of a slice
+    it is rather the bounds that are wrong.
+    """
+    found: list[Fix] = []
+    if not (left.region.whole and right.region.whole):
+        return ()
     for side, other in ((right, left), (left, right)):
         buffer, old, new = side.region.buffer, as_int(side.size), as_int(other.size)
         whole = side.region.whole and buffer.role is None and buffer.view_of is None
@@ -340,7 +345,8 @@ def _check_scopes(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
         scope, span = region.buffer.scope, record.span_of(name)
         fields = {"operand": region.text(), "scope": scope_name(region.buffer), "target": context.target}
         if name == "C" and scope not in can.accumulator_scopes:
-            edit = rename_callee(region.buffer.span, context.text, "alloc_fragment")
+            variable = scope == "local.var"  # which has no shape that a fragment could take
+            edit = None if variable else rename_callee(region.buffer.span, context.text, "alloc_fragment")
             fixes = (Fix("Allocate it with T.alloc_fragment", (edit,)),) if edit is not None else ()
             yield scope_rules.GEMM_SCOPE.at(span, related=declared(region.buffer), fixes=fixes, **fields)
         elif name != "C" and scope not in can.operand_scopes:

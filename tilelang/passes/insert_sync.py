@@ -27,11 +27,11 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.diagnostics.error import KernelError
-from tilelang.diagnostics.rules.order import TOO_MANY_TEAMS
+from tilelang.diagnostics.rules.order import TOO_MANY_TEAMS, UNMET_EXCHANGE
 from tilelang.ir import tile_ops
 from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.ir.spans import place_of
-from tilelang.ir.teams import Branches, Team
+from tilelang.ir.teams import Branches, Team, thread_numbers
 from tilelang.ir.thread_ops import NAMED_ARRIVE, NAMED_SYNC
 from tilelang.ir.tile_ops import seq
 from tilelang.passes.accesses import accesses, all_accesses, storages
@@ -73,6 +73,15 @@ class _Pending:
             for b in other.touches.get(handle, ())
         )
 
+    def surely_conflicts(self, other: _Pending) -> bool:
+        """Whether accesses conflict of which it is known whose they are."""
+        return any(
+            a.owners is not None and b.owners is not None and _conflict(a, b)
+            for handle, mine in self.touches.items()
+            for a in mine
+            for b in other.touches.get(handle, ())
+        )
+
     def merged(self, other: _Pending) -> _Pending:
         joined = dict(self.touches)
         for handle, touches in other.touches.items():
@@ -109,11 +118,15 @@ def insert_sync(
     block_level: Iterable[int],
     versioned: Iterable[int],
     teams: Mapping[int, Branches] = MappingProxyType({}),
+    by_some: Mapping[int, str] = MappingProxyType({}),
 ) -> X.PrimFunc:
     """Apply the pass. `block_level`: handles of loops and conditions; `versioned`: handles of pipelined
-    tiles; `teams`: handles of conditions whose branches are the code of teams.
+    tiles; `teams`: handles of conditions whose branches are the code of teams; `by_some`: handles of what
+    some threads that are no team have shared out among themselves, and the names of the operations.
+
+    Raises KernelError (divergent-tile-op) where two of `by_some` in one branch need a barrier between them.
     """
-    sync = _Sync(func, frozenset(block_level), frozenset(versioned), teams)
+    sync = _Sync(func, frozenset(block_level), frozenset(versioned), teams, by_some)
     body, _ = sync.statement(func.body, _Pending())
     return func.with_body(body)
 
@@ -125,8 +138,9 @@ class _Sync:
         block_level: frozenset[int],
         versioned: frozenset[int],
         teams: Mapping[int, Branches],
+        by_some: Mapping[int, str],
     ) -> None:
-        self._teams = teams
+        self._teams, self._by_some = teams, by_some
         self._team: Team | None = None  # whose code we are in
         self._numbers = _free_barriers(func.body)
         self._ids: dict[Team, int] = {}  # named barriers of teams
@@ -200,6 +214,8 @@ class _Sync:
         return remake(stmt, inside), result
 
     def _leaf(self, stmt: Any, pending: _Pending) -> tuple[Any, _Pending]:
+        if isinstance(stmt, X.IfThenElse) and self._by_some:
+            self._refuse_exchange(stmt)
         own = self._touches(stmt)
         made = stmt
         if self._team is not None and any(_is_sync(part) for part in walk(stmt)):
@@ -207,6 +223,24 @@ class _Sync:
         if pending.conflicts(own):
             return seq([self._barrier(stmt), made]), own
         return made, pending.merged(own) if own.touches else pending
+
+    def _refuse_exchange(self, branch: X.IfThenElse) -> None:
+        """What some threads share out among themselves, and then exchange: they have no barrier."""
+        shared_out = [s for s in walk(branch) if s.__chandle__() in self._by_some]
+        if len(shared_out) < 2 or any(_is_sync(s) for s in walk(branch)):
+            return
+        who = _threads_that(branch.condition, self._threads)
+        if who is None:
+            return
+        outer, self._team = self._team, who
+        touched = [self._touches(s) for s in shared_out]
+        self._team = outer
+        for k, later in enumerate(touched):
+            for earlier in touched[:k]:
+                if earlier.surely_conflicts(later):
+                    stmt = shared_out[k]
+                    op = self._by_some[stmt.__chandle__()]
+                    raise KernelError([UNMET_EXCHANGE.at(place_of(stmt.span), op=op, threads=str(who))])
 
     def _met_by_team(self, stmt: Any) -> Any:
         """The author's barriers behind conditions and loops that all threads of the team take alike."""
@@ -401,6 +435,19 @@ class _Sync:
             return
         for child in children(stmt):
             yield from self._all_leaves(child)
+
+
+def _threads_that(condition: Any, extents: Mapping[int, int]) -> Team | None:
+    """The neighbouring threads for which a condition holds; None if it is not known, or they are not."""
+    numbers = thread_numbers(list(extents.items()))
+    try:
+        holds = np.asarray(evaluate(condition, numbers), bool)
+    except NotEvaluable:
+        return None
+    found = np.flatnonzero(np.broadcast_to(holds, (int(np.prod(list(extents.values()))),)))
+    if not len(found) or found[-1] - found[0] + 1 != len(found):
+        return None
+    return Team(int(found[0]), len(found))
 
 
 def _is_sync(stmt: Any) -> bool:

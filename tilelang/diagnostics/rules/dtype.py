@@ -28,7 +28,7 @@ ATOMIC_DTYPE = Rule(
     "dtype",
     Severity.ERROR,
     "The target must be able to update elements of that dtype indivisibly.",
-    "{op} on {target} cannot update {dtype} elements, which {buffer} has; it can: {legal}",
+    "{op} on {target} cannot {verb} {dtype} elements, which {buffer} has; it can: {legal}",
 )
 ATOMIC_ORDER = replace(ATOMIC_DTYPE, message="{target} has no atomics of memory order {order}, only {legal}")
 

@@ -35,6 +35,12 @@ FRAGMENT_SERIAL_ACCESS = Rule(
     "{buffer} is spread over the threads, but {var} of a serial loop indexes it: every thread runs every "
     "iteration; T.Parallel is meant",
 )
+FRAGMENT_SERIAL_ORDER = replace(
+    FRAGMENT_SERIAL_ACCESS,
+    message="{buffer} is spread over the threads, but {var} of a serial loop, whose iterations build on each "
+    "other, indexes it: every thread holds all of it and runs every iteration; T.reduce_sum, T.cumsum and "
+    "their like share the work out",
+)
 
 FRAGMENT_RUNTIME_EXTENT = Rule(
     "fragment-runtime-extent",

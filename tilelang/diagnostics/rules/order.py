@@ -149,6 +149,11 @@ TOO_MANY_TEAMS = replace(
     message="the threads that come here need a barrier of their own, and all 16 of the block are taken by "
     "others (T.sync_threads with a number not known at compile time takes them all)",
 )
+UNMET_EXCHANGE = replace(
+    DIVERGENT_TILE_OP,
+    message="T.{op} touches what other threads touched just before in the same branch, and {threads}, which "
+    "alone come here, have no barrier of their own: take it out of the branch",
+)
 FRAGMENT_OF_A_TEAM = replace(
     DIVERGENT_TILE_OP,
     message="{buffer} belongs to {first}, whose code works on it, and to {other} as well: a fragment is "
@@ -245,29 +250,37 @@ BLOCK_WRITE_RACE = Rule(
     Severity.WARNING,
     "Blocks that write different values to one place race.",
     "the blocks for all values of {var} write the same part of {buffer}, but what they write depends on "
-    "{var}, and any of them may be the last: use {var} in the index, or loop over it inside the block",
+    "{var}, and any of them may be the last: use {var} in the index, loop over it inside the block, or add "
+    "partial sums with T.atomic_add",
+)
+BLOCK_SET_RACE = replace(
+    BLOCK_WRITE_RACE,
+    message="the blocks for all values of {var} set the same part of {buffer} that {op} then updates: a "
+    "block that begins late undoes what others have done; set it before the launch, or wait with "
+    "T.sync_grid",
 )
 BLOCK_UPDATE_RACE = replace(
     BLOCK_WRITE_RACE,
     message="the blocks for all values of {var} read, change and write back the same elements of {buffer} at "
-    "the same time, so changes are lost: use {var} in the index, or loop over it inside the block",
+    "the same time, so changes are lost: use {var} in the index, loop over it inside the block, or update "
+    "them with T.atomic_add or its like",
 )
 DIVERGENT_BARRIER = Rule(
     "divergent-barrier",
     "order",
     Severity.ERROR,
     "A barrier must be reached by all threads of the block or by none.",
-    "T.sync_threads waits for all threads of the block, but `{condition}` lets only some of them come here: "
+    "{barrier} waits for all threads of {whom}, but `{condition}` lets only some of them come here: "
     "move it out of the branch",
 )
 BARRIER_IN_DIVERGENT_LOOP = replace(
     DIVERGENT_BARRIER,
-    message="T.sync_threads waits for all threads of the block, but the loop runs `{condition}` times, which "
+    message="{barrier} waits for all threads of {whom}, but the loop runs `{condition}` times, which "
     "is not the same for all of them: move it out of the loop",
 )
 BARRIER_AFTER_JUMP = replace(
     DIVERGENT_BARRIER,
-    message="T.sync_threads waits for all threads of the block, but those for which `{condition}` leave the "
+    message="{barrier} waits for all threads of {whom}, but those for which `{condition}` leave the "
     "iteration before they come here: move it before the jump",
 )
 UNSYNCHRONISED_EXCHANGE = Rule(

@@ -132,7 +132,7 @@ BUFFER_AUGMENTED = Rule(
     Severity.ERROR,
     "`buffer += value` on a whole buffer; arithmetic works on elements.",
     "`{name} {op}= ...` would change the whole buffer at once; loop over its elements: "
-    "`for {vars} in T.Parallel({shape}): {name}[{vars}] {op}= ...`",
+    "`for {vars} in T.{loop}({shape}): {name}[{vars}] {op}= ...`",
 )
 TILE_AS_SCALAR = Rule(
     "tile-as-scalar",

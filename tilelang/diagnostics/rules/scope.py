@@ -47,8 +47,7 @@ ATOMIC_SCOPE = Rule(
     "scope",
     Severity.ERROR,
     "Atomics update memory that threads share: global tensors and shared tiles.",
-    "{buffer} is in {scope} memory, where every element belongs to one thread; atomics update global or "
-    "shared memory: write an ordinary `+=`",
+    "{buffer} is {where}; atomics update global or shared memory: write {instead}",
 )
 
 ATOMIC_REPLICATED = replace(

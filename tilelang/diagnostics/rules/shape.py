@@ -30,7 +30,7 @@ GEMM_SHAPE_TRANSPOSED = replace(
 )
 GEMM_RANK = replace(
     GEMM_SHAPE,
-    message="{operand} has {rank} dimension(s), T.gemm needs 2: reshape it with T.reshape",
+    message="{operand} has {rank}, T.gemm needs 2: reshape it with T.reshape",
 )
 GEMM_LEADING = replace(
     GEMM_SHAPE,
@@ -105,6 +105,12 @@ COPY_SOURCE_SMALLER = replace(
     message="{src} has {src_size} elements along dimension {src_dim}, {dst} takes {dst_size} along dimension "
     "{dst_dim}: the copy reads past the source's slice",
 )
+COPY_DESTINATION_LARGER = replace(
+    COPY_SHAPE,
+    level=Severity.WARNING,
+    message="{src} has {src_size} elements along dimension {src_dim}, {dst} has {dst_size} along dimension "
+    "{dst_dim}: the copy writes the first {src_size} and leaves the others as they are",
+)
 COPY_SHRINKS = replace(
     COPY_SHAPE,
     level=Severity.WARNING,
@@ -151,6 +157,11 @@ ATOMIC_SHAPE = Rule(
     "Both sides of an atomic update of a tile cover the same extents.",
     "{src} is {src_shape}, {dst} is {dst_shape}; extents other than 1 must agree in order, nothing is "
     "broadcast",
+)
+ATOMIC_PART = replace(
+    ATOMIC_SHAPE,
+    level=Severity.WARNING,
+    message="{src} is {src_shape}, {dst} is {dst_shape}: {what}",
 )
 
 SCAN_SHAPE = Rule(

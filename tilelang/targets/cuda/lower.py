@@ -124,7 +124,7 @@ def _lower(func: X.PrimFunc, target: Target, min_blocks: int = 1) -> LoweredKern
     for ops in (usual, replace(usual, frugal=True)):
         per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)
         level, teams = per_thread.block_level, per_thread.teams
-        ordered = insert_sync(per_thread.func, level, pipelines.versioned, teams)
+        ordered = insert_sync(per_thread.func, level, pipelines.versioned, teams, per_thread.by_some)
         arena = plan_shared(ordered.body, layouts.shared)
         if not fits(arena, target):
             ordered = apart(ordered)

@@ -51,7 +51,9 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     tiles, layouts = laid_out(tiles, lambda t: infer_layouts(t, threads, gemm_layouts(target), target.name))
     for ops in (OPS, replace(OPS, frugal=True)):
         per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)
-        ordered = insert_sync(per_thread.func, per_thread.block_level, pipelines.versioned)
+        ordered = insert_sync(
+            per_thread.func, per_thread.block_level, pipelines.versioned, by_some=per_thread.by_some
+        )
         arena = plan_shared(ordered.body, layouts.shared)
         if not fits(arena, target):
             ordered = apart(ordered)

@@ -91,7 +91,7 @@ def _place(tiles: X.PrimFunc, threads: int, target: Target, padded: bool) -> _Pl
     ops = TargetOps(calls={tile_ops.GEMM: GemmLowering().lower, tile_ops.REDUCE: lower_reduce})
     per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)
     kept = keep_matrices(per_thread.func, per_thread.block_level)
-    ordered = insert_sync(kept.func, kept.block_level, ())
+    ordered = insert_sync(kept.func, kept.block_level, (), by_some=per_thread.by_some)
     arena = plan_shared(ordered.body, layouts.shared)
     if not fits(arena, target):
         ordered = apart(ordered)

@@ -80,6 +80,7 @@ class ThreadFunction:
     block_level: frozenset[int]
     teams: Mapping[int, Branches] = field(default_factory=dict)
     maps: Mapping[TensorMap, ir.Var] = field(default_factory=dict)  # descriptors and their parameters
+    by_some: Mapping[int, str] = field(default_factory=dict)  # what threads that are no team share out
 
 
 def lower_tile_ops(
@@ -94,6 +95,7 @@ def lower_tile_ops(
         frozenset(lowering.block_level),
         lowering.teams,
         lowering.block.maps,
+        lowering.by_some,
     )
 
 
@@ -107,6 +109,7 @@ class _Lowering:
         self._ops = ops
         self._private = _thread_dependent(func.body)
         self.block_level: set[int] = set()
+        self.by_some: dict[int, str] = {}
         self._kept: list[Any] = []  # the statements themselves, so that their handles stay theirs
         self._assumed: list[Any] = []  # what T.assume says, the innermost body's last
         self._divergent = 0  # conditions around the statement that differ between threads
@@ -272,12 +275,16 @@ class _Lowering:
             return lower_parallel(loop, self.block)
         in_registers = any(a.buffer.scope() == FRAGMENT for a in loop.accesses)
         numbers = np.flatnonzero(active) if active is not None else np.empty(0, int)
+        op = loop.note("tl.op", "Parallel")
         if in_registers or not len(numbers) or numbers[-1] - numbers[0] + 1 != len(numbers):
-            op = loop.note("tl.op", "Parallel")
             raise KernelError([DIVERGENT_TILE_OP.at(place_of(loop.span), op=op, target=self.block.target)])
         first = int(numbers[0]) - self.block.first
         thread = self.block.thread - first if first else self.block.thread
-        return by_turns(loop, replace(self.block, threads=len(numbers), thread=thread, first=int(numbers[0])))
+        some = replace(self.block, threads=len(numbers), thread=thread, first=int(numbers[0]))
+        made = by_turns(loop, some)
+        self.by_some[made.__chandle__()] = op
+        self._kept.append(made)
+        return made
 
     def _all_are_here(self) -> bool:
         """Whether all threads of the team surely get here."""
