@@ -12,7 +12,6 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tilelang import released_modules
 from tilelang.version import LANGUAGE_VERSION, PACKAGE_VERSION
 
 if TYPE_CHECKING:
@@ -201,4 +200,26 @@ class _Package(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Package
-released_modules.install()
+
+
+class _ReleasedModules:
+    """Asked by the import system for modules of the released language that have no file here.
+
+    first: before all others, for parts of `tilelang.cuda.language` and kin alone. That module is
+    `tilelang.language` itself, whose files would be loaded a second time.
+    """
+
+    def __init__(self, first: bool) -> None:
+        self._first = first
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+        parts = fullname.split(".")
+        if parts[0] not in ("tilelang", "tvm") or (
+            self._first and (len(parts) < 4 or parts[2] != "language")
+        ):
+            return None
+        return importlib.import_module("tilelang.released_modules").find_spec(fullname)
+
+
+sys.meta_path.insert(0, _ReleasedModules(first=True))
+sys.meta_path.append(_ReleasedModules(first=False))

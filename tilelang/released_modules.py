@@ -1,7 +1,7 @@
 """Modules of release 0.1.15 that kernels import by path, where this package keeps their names elsewhere.
 
 `import tilelang.language.loop` and `from tilelang.carver.arch.cuda import CUDA` work by the tables below: the
-import system asks `ReleasedModules` last, after every file of this package. A module that belongs to the
+import system asks `find_spec` last, after every file of this package. A module that belongs to the
 release's own compiler (its passes, its code generators, targets that are none here) is refused with a
 sentence that says so and where its counterpart is.
 """
@@ -9,8 +9,7 @@ sentence that says so and where its counterpart is.
 from __future__ import annotations
 
 import importlib
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -102,36 +101,20 @@ INTERNALS: Mapping[str, str] = {
 }
 
 
-class ReleasedModules:
-    """Finds the modules of `ELSEWHERE` and `LANGUAGE_PARTS`. Raises ModuleNotFoundError for `INTERNALS`."""
+def find_spec(fullname: str) -> ModuleSpec | None:
+    """How to load a module of `ELSEWHERE` or `LANGUAGE_PARTS`; None for one that the release had neither.
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if not fullname.startswith(("tilelang.", "tvm.")):
-            return None
-        homes = homes_of(fullname)
-        if homes is not None:
-            known = (*ELSEWHERE, *_language_parts())
-            package = any(name.startswith(f"{fullname}.") for name in known)
-            return ModuleSpec(fullname, cast("Loader", _Elsewhere(homes)), is_package=package)
-        why = _why_not(fullname)
-        if why is None:
-            return None
-        raise ModuleNotFoundError(f"there is no module {fullname!r} here: {why}", name=fullname)
-
-
-class _PartsByKind(ReleasedModules):
-    """Finds `tilelang.cuda.language.math` before the files of the language are looked at, since
-    `tilelang.cuda.language` is `tilelang.language` itself: its parts would be loaded twice.
+    Raises ModuleNotFoundError for those of `INTERNALS`.
     """
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        parts = fullname.split(".")
-        named = len(parts) > 3 and parts[0] == "tilelang" and parts[2] == "language"
-        return super().find_spec(fullname, path, target) if named else None
+    homes = homes_of(fullname)
+    if homes is not None:
+        known = (*ELSEWHERE, *_language_parts())
+        package = any(name.startswith(f"{fullname}.") for name in known)
+        return ModuleSpec(fullname, cast("Loader", _Elsewhere(homes)), is_package=package)
+    why = _why_not(fullname)
+    if why is None:
+        return None
+    raise ModuleNotFoundError(f"there is no module {fullname!r} here: {why}", name=fullname)
 
 
 class _Elsewhere:
@@ -196,10 +179,3 @@ def _why_not(module: str) -> str | None:
     parts = module.split(".")
     above = (".".join(parts[:n]) for n in range(len(parts), 1, -1))
     return next((INTERNALS[name] for name in above if name in INTERNALS), None)
-
-
-def install() -> None:
-    """Have the import system ask for released modules after all others."""
-    if not any(isinstance(finder, ReleasedModules) for finder in sys.meta_path):
-        sys.meta_path.insert(0, cast("Any", _PartsByKind()))
-        sys.meta_path.append(cast("Any", ReleasedModules()))
