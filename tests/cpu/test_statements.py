@@ -361,3 +361,60 @@ def test_floor_divisions_by_what_is_no_constant(dtype):
     assert torch.equal(rest, torch.remainder(a, b))
     row, column = torch.arange(len(a))[:, None], torch.arange(4)
     assert torch.equal(always_small, ((column + row) // (row % 3 + 1)).to(getattr(torch, dtype)))
+
+
+def test_a_macro_computes_its_arguments_once_and_before_its_statements():
+    """An element that the macro changes, and shuffles that would stand in a branch of a few threads."""
+
+    @T.macro
+    def keep_larger(keys, indices, key, index):
+        if key > keys[0] or (key == keys[0] and index < indices[0]):
+            keys[0] = key
+            indices[0] = index
+
+    @T.macro
+    def twice(x, value):
+        x[0] = value
+        x[0] = x[0] + value
+
+    @tilelang.jit
+    def argmax(A):
+        N = T.const("N")
+        A: T.Tensor((N, 32), "int32")
+        at, sums = T.empty((N,), "int32"), T.empty((N,), "int32")
+        with T.Kernel(N, threads=32) as bx:
+            lane = T.get_thread_binding()
+            key, index, sum_ = (T.alloc_local((1,), "int32") for _ in range(3))
+            key[0], index[0], sum_[0] = A[bx, lane], lane, A[bx, lane]
+            for step in T.serial(5):
+                mask = T.int32(16) >> step
+                keep_larger(key, index, T.shfl_xor(key[0], mask), T.shfl_xor(index[0], mask))
+            twice(sum_, sum_[0] * 3)
+            if lane == 0:
+                at[bx], sums[bx] = index[0], sum_[0]
+        return at, sums
+
+    a = torch.randint(-50, 50, (9, 32), dtype=torch.int32)
+    at, sums = run(argmax, a)
+    assert torch.equal(at.long(), a.argmax(-1)) and torch.equal(sums, a[:, 0] * 6)
+
+
+def test_a_plain_function_loops_as_python_does():
+    def offset(flat, sizes, strides):
+        total = 0
+        for d in range(len(sizes)):
+            total = total + flat % sizes[d] * strides[d]
+            flat = flat // sizes[d]
+        return total
+
+    @tilelang.jit
+    def transpose(A):
+        A: T.Tensor((24,), "float32")
+        B = T.empty((24,), "float32")
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(24):
+                B[i] = A[offset(i, [6, 4], (4, 1))]
+        return B
+
+    a = random(24)
+    assert torch.equal(run(transpose, a), a.reshape(6, 4).T.reshape(-1))

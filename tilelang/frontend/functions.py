@@ -6,6 +6,8 @@ import ast
 import inspect
 from typing import Any
 
+from tvm import ir
+
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Argument, Bound, bind_arguments
 from tilelang.frontend.host_functions import (
@@ -183,7 +185,10 @@ def _bind_parameters(run: Run, function: Function, bound: Bound, scope: Scope) -
         value = given.value if given is not None else function.defaults.get(parameter.arg, NO_VALUE)
         if value is NO_VALUE:
             value = Unknown(f"`{parameter.arg}` has no value")
-        scope.names[parameter.arg] = _passed(run, parameter, value)
+        value = _passed(run, parameter, value)
+        if function.is_macro and given is not None and not _is_reference(parameter.annotation):
+            value = _once(run, parameter.arg, value, given.span)
+        scope.names[parameter.arg] = value
         if isinstance(value, Region | Late) and _is_reference(parameter.annotation):
             scope.references.add(parameter.arg)
     if args.vararg:
@@ -207,6 +212,15 @@ def _passed(run: Run, parameter: ast.arg, value: Any) -> Any:
         span = value.name_span
         return bound_value(run, parameter.arg, scalar(run, value, span), span)
     return value
+
+
+def _once(run: Run, name: str, value: Any, span: Span) -> Any:
+    """What a macro knows an argument as: computed once, before its statements, which may change what the
+    argument reads or stand in branches where a shuffle would lack threads.
+    """
+    if run.launch is None or not isinstance(value, ir.Expr) or isinstance(value, Buffer):
+        return value
+    return bound_value(run, name, value, span)
 
 
 def _is_reference(annotation: ast.expr | None) -> bool:

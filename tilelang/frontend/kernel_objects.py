@@ -13,6 +13,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import tvm_ffi
+
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.functions import call_function, needs_interpretation
 from tilelang.frontend.model import NO_VALUE, ClassValue
@@ -95,8 +97,8 @@ def call_own_function(
 
 def makes_kernel_object(run: Run, cls: Any, args: list[Argument], kwargs: dict[str, Argument]) -> bool:
     """Whether an object of `cls` must be made by interpreting its `__init__`."""
-    if not isinstance(cls, type) or run.launch is None:
-        return False
+    if not isinstance(cls, type) or run.launch is None or issubclass(cls, tvm_ffi.Object):
+        return False  # (nodes of TVM make themselves)
     init = cls.__init__
     if not isinstance(init, types.FunctionType) or not linecache.getlines(init.__code__.co_filename):
         return False  # made by C code, or generated as dataclasses do: Python can run it

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tvm import ir
+from tvm import tirx as X
 
 from tilelang.diagnostics.rules.python import UNSUPPORTED_PYTHON
 from tilelang.frontend.arguments import Argument
@@ -27,6 +28,7 @@ from tilelang.frontend.plain_functions import holds_kernel_code
 from tilelang.frontend.run import Limits, Run
 from tilelang.frontend.scalars import any_unknown, kept, scalar
 from tilelang.frontend.scope import Scope
+from tilelang.ir.prove import substitute
 from tilelang.ir.tile_program import TileProgram
 from tilelang.ir.values import Buffer, Region, Unknown
 from tilelang.language.functions import Macro, PrimFunc
@@ -94,7 +96,10 @@ class LiveEnvironment:
         if not callable(function):
             what = f"`{ast.unparse(node.func)}` is a {type(function).__name__} and cannot be called"
             return run.report(UNSUPPORTED_PYTHON, run.span(node.func), what=what)
-        return run.guarded_native(node, function, values, named)
+        made = run.guarded_native(node, function, values, named)
+        if isinstance(made, X.Let):  # parts of kernels name values by statements of their own
+            return substitute(made.body, {made.var: made.value})
+        return made
 
     def _interpret(
         self,

@@ -44,6 +44,8 @@ def for_statement(run: Run, node: ast.For) -> Flow | None:
             )
             return None
         return _frame_loop(run, node, value)
+    if isinstance(value, range) and in_plain_function(run) and not _runs_on_device(run, value):
+        return _python_loop(run, node, value, span)  # Python runs such a function, so it may index lists
     if isinstance(value, range | SymbolicRange) and (run.launch is not None or _runs_on_device(run, value)):
         return _range_loop(run, node, value, span)
     if isinstance(value, Unknown) or id(value) in run.tainted:
