@@ -369,7 +369,7 @@ def test_endless_loops_end_with_a_hint():
 @pytest.mark.parametrize(
     "statement",
     [
-        "x = T.Ramp(0, 1, 4)",  # TVM's own builders are part of the language
+        "x = T.Range(0, 4)",  # TVM's own builders are part of the language
         "x = T.completely_new_thing()",  # like nothing we know: perhaps a newer language
     ],
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.frontend.programs import static
-from tilelang.language.released import RELEASED_NAMES
+from tilelang.language.released import RELEASED_NAMES, instead_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,3 +35,28 @@ def test_a_name_that_is_not_supported_is_no_spelling_mistake(part):
     program = static(f"@tilelang.jit\ndef k():\n    with T.Kernel(1, threads=32):\n{uses}")
     assert {p.rule for p in program.problems} <= {"unsupported-language-name", "deprecated-name"}
     assert [p.span.line for p in program.problems] == [3 + 3 + i for i in range(len(missing))]
+
+
+INSTEAD = {
+    "ptx_wgmma_ss": "T.wgmma_gemm",
+    "WGMMATensorCoreIntrinEmitter": "T.wgmma_gemm",
+    "SparseTensorCoreIntrinEmitter": "T.gemm_sp",
+    "ptx_mma_sp": "T.gemm_sp",
+    "wgmma_gemm_sp": "T.gemm_sp",
+    "tma_load": "T.tma_copy",
+    "tvm_mma_sync": "T.ptx_mma",
+    "alloc_descriptor": "T.wgmma_gemm",
+}
+
+
+@pytest.mark.parametrize(("name", "other"), INSTEAD.items())
+def test_a_name_that_is_not_supported_says_what_does_the_same(name: str, other: str):
+    program = static(f"@tilelang.jit\ndef k():\n    with T.Kernel(1, threads=32):\n        T.{name}\n")
+    assert [other in p.message for p in program.problems] == [True]
+
+
+def test_what_does_the_same_is_said_of_released_names_and_is_there():
+    said = {n: instead_of(n) for n in RELEASED_NAMES if not table().supported(n)}
+    named = {m for text in said.values() for m in re.findall(r"T\.(\w+)", text)}
+    assert all(table().supported(m) for m in named)
+    assert not any(instead_of(n) for n in ("copy_later", "alloc_tmem", "T"))

@@ -50,6 +50,7 @@ from tilelang.frontend.suggest import hint, nearest, replacement
 from tilelang.ir.values import Buffer, Region, Unknown
 from tilelang.language.dtypes import DType
 from tilelang.language.names import LANGUAGE
+from tilelang.language.released import instead_of
 
 _BUFFER_ATTRIBUTES = ("shape", "dtype", "strides", "name", "scope", "ndim", "data", "access_ptr", "buffer")
 # Methods of plain values that neither reach other objects nor run code of the user's.
@@ -251,7 +252,7 @@ def unknown_language_name(run: Run, name: str, at: Any, prefix: str) -> Unknown:
     near = nearest(name, LANGUAGE)
     if near is None or is_not_supported(name):
         run.complete = False
-        run.report(UNSUPPORTED_LANGUAGE_NAME, at, module=prefix, name=name)
+        run.report(UNSUPPORTED_LANGUAGE_NAME, at, module=prefix, name=name, instead=instead_of(name))
         if not run.context.maybe:
             run.unsupported.append((name, at))
         return Unknown(f"{prefix}.{name} is not supported")

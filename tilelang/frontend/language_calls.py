@@ -137,7 +137,8 @@ def _supported(run: Run, entry: Entry, function: Any, bound: Bound) -> bool:
         argument = bound.arguments.get(name)
         if argument is None or argument.value == signature_of(function).parameters[name].default:
             continue
-        run.report(UNSUPPORTED_LANGUAGE_NAME, argument.span, module=f"{bound.callee}(...)", name=name)
+        owner = f"{bound.callee}(...)"
+        run.report(UNSUPPORTED_LANGUAGE_NAME, argument.span, module=owner, name=name, instead="")
         run.complete = False
         fine = False
     return fine

@@ -6,6 +6,8 @@ mistakes. `docs/language.md` lists them all with their state.
 
 from __future__ import annotations
 
+import re
+
 _NAMES = """
 Add And Any AnyDType Assert BaseTileScheduler Broadcast Buffer BufferLoad CUDASourceCodeKernel Call
 CallEffectKind Cast ClusterKernel CommReducer Div EQ Else FloatImm FloorDiv FloorMod Fragment
@@ -100,3 +102,31 @@ wgmma_mma where writes ws ws_op
 """
 
 RELEASED_NAMES: frozenset[str] = frozenset(_NAMES.split())
+
+# Names that are not supported, by a pattern of the whole name: what does the same here.
+_INSTEAD: tuple[tuple[str, str], ...] = (
+    (r".*Sparse.*|.*_sp(_.*)?", "T.gemm_sp multiplies by a matrix with 2 of 4 elements"),
+    (
+        r".*WGMMA.*|ptx_wgmma_[rs]s|alloc_wgmma_desc|initialize_wgmma_descriptor|alloc_descriptor|"
+        r"compute_gmma_descriptor|increase_descriptor_offset",
+        "T.wgmma_gemm begins products of warp groups, T.wait_wgmma waits for them",
+    ),
+    (
+        r"create_tma_descriptor|tma_load|ptx_cp_async_bulk",
+        "T.tma_copy copies tiles by TMA and makes its descriptor",
+    ),
+    (
+        r"ptx_mma_sm70|tvm_b?mma_sync|tvm_(load|store)_matrix_sync|tvm_fill_fragment",
+        "T.gemm, T.ptx_mma and T.ptx_ldmatrix use tensor cores",
+    ),
+    (r"axis|where|init|iter_var|Reduce", "blocks with axes are TVM's schedules; write loops"),
+    (r"(tvm_)?call_c?packed(_lowered)?", "functions of the host are called from Python, beside the kernel"),
+    (r"ret", "T.thread_return ends a thread"),
+    (r"undef", "T.alloc_var makes a variable"),
+    (r"float4_e2m1_unpacked", "float4_e2m1fn keeps two numbers in a byte"),
+)
+
+
+def instead_of(name: str) -> str:
+    """What does the same as a name that is not supported, after a colon; empty where nothing does."""
+    return next((f": {text}" for pattern, text in _INSTEAD if re.fullmatch(pattern, name)), "")

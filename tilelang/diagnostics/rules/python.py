@@ -189,7 +189,7 @@ UNSUPPORTED_LANGUAGE_NAME = Rule(
     "compat",
     Severity.HINT,
     "A name of the language that this compiler does not implement, so the kernel cannot be compiled by it.",
-    "`{module}.{name}` is not supported by this compiler yet; what depends on it is not checked",
+    "`{module}.{name}` is not supported by this compiler yet{instead}; what depends on it is not checked",
 )
 POINTERS_IN_MEMORY = replace(
     UNSUPPORTED_LANGUAGE_NAME,
