@@ -162,8 +162,12 @@ def cell_text(subject: Subject, buffer: Buffer, indices: Sequence[Value], point:
     """`s[0]`, `O[bx, 3]`: the element with what varies in numbers."""
     around = set(subject.launch.block_vars) if subject.launch is not None else set()
     inside = {v: n for v, n in point.items() if v not in around}
-    shown = (show(subject.prover.simplify(substitute(i, inside))) for i in indices)
-    return f"{buffer.name}[{', '.join(shown)}]"
+
+    def text(index: Value) -> str:
+        number = number_at(index, inside)
+        return show(subject.prover.simplify(substitute(index, inside)) if number is None else number)
+
+    return f"{buffer.name}[{', '.join(map(text, indices))}]"
 
 
 def same_value(value: Any, a: Point, b: Point) -> bool:

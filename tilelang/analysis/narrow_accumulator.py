@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
+from typing import Any
+
+from tvm import ir
+from tvm import tirx as X
 
 from tilelang.analysis.contents import History, histories
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Fix, Problem
 from tilelang.diagnostics.rules.dtype import NARROW_ACCUMULATOR
-from tilelang.ir.tile_program import OpRecord
+from tilelang.ir.tile_program import Loop, OpRecord
 from tilelang.ir.values import as_int
 from tilelang.ops.gemm import gemm_plan
 from tilelang.ops.operands import declared, dtype_name
@@ -42,13 +46,34 @@ def check(subject: Subject) -> Iterator[Problem]:
 
 def _rounds(record: OpRecord, history: History) -> int:
     """How often the gemm adds to the tile before it is cleared; 1 where that is not known."""
-    if as_int(record.value("clear_accum", False)) != 0:
-        return 1
+    loops = record.context.loops
+    clear = record.value("clear_accum", False)
+    if as_int(clear) != 0:
+        # `k == 0` starts over once for every time that the loop over k is come to.
+        first = next((n for n, loop in enumerate(loops) if _is_first_of(clear, loop)), None)
+        if first is None:
+            return 1
+        loops = loops[first:]
     cleared_in = [loop for t in history.touches if t.mode == "write" for loop in t.context.loops]
     counts = [
         as_int(extent)
-        for loop in record.context.loops
+        for loop in loops
         if not any(loop is other for other in cleared_in)
         for extent in loop.extents
     ]
     return prod(c or 1 for c in counts)
+
+
+def _is_first_of(condition: Any, loop: Loop) -> bool:
+    """Whether a condition holds in the first iteration of a loop and in no other."""
+    if not isinstance(condition, X.EQ) or len(loop.vars) != 1:
+        return False
+    sides = (condition.a, condition.b), (condition.b, condition.a)
+    return any(
+        isinstance(var, ir.Var) and var.same_as(loop.vars[0]) and _same(at, loop.mins[0]) for var, at in sides
+    )
+
+
+def _same(value: Any, start: Any) -> bool:
+    number = as_int(value)
+    return number is not None and number == as_int(start)

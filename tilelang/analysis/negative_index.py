@@ -10,8 +10,8 @@ from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.bounds import NEGATIVE_INDEX
 from tilelang.diagnostics.span import Span
 from tilelang.ir.prove import free_vars
-from tilelang.ir.tile_program import Bind, If, walk
-from tilelang.ir.values import as_int, show
+from tilelang.ir.tile_program import Bind, Context, For, If, Jump, Loop, Node, walk
+from tilelang.ir.values import Buffer, Index, Region, as_int, show
 from tilelang.ops.operands import declared
 
 from tvm import ir  # isort: skip
@@ -29,25 +29,35 @@ def check(subject: Subject) -> Iterator[Problem]:
     if not tested:
         return
     sources = _bound_to(subject)
-    for access in subject.program.accesses:
-        if access.buffer.scope not in _SCOPES or len(access.indices) != len(access.buffer.shape):
+    for buffer, indices, context in _places(subject):
+        if buffer.scope not in _SCOPES or len(indices) != len(buffer.shape):
             continue
-        for index in access.indices:
+        for index in indices:
             source = _loaded(index.start, sources)
-            if source is None or source not in tested or _guarded(access.context.guards, source, sources):
+            if source is None or source not in tested or _guarded(subject, context, source, sources):
                 continue
             yield NEGATIVE_INDEX.at(
                 index.span,
                 related=(
                     Related(tested[source], f"negative values of {source.name} are expected here"),
-                    *declared(access.buffer),
+                    *declared(buffer),
                 ),
                 index=show(index.start),
-                buffer=access.buffer.name,
+                buffer=buffer.name,
                 source=source.name,
                 line=tested[source].line,
-                scope=_SCOPES[access.buffer.scope],
+                scope=_SCOPES[buffer.scope],
             )
+
+
+def _places(subject: Subject) -> Iterator[tuple[Buffer, tuple[Index, ...], Context]]:
+    """Elements that statements touch, and parts of buffers that tile operations work on."""
+    for access in subject.program.accesses:
+        yield access.buffer, access.indices, access.context
+    for record in subject.records:
+        for operand in record.operands.values():
+            if isinstance(operand.value, Region):
+                yield operand.value.buffer, operand.value.indices or (), record.context
 
 
 def _bound_to(subject: Subject) -> dict[ir.Var, Any]:
@@ -84,10 +94,16 @@ def _is_about_sign(condition: Any, limit: int) -> bool:
 
 
 def _loaded(value: Any, sources: dict[ir.Var, Any]) -> ir.Var | None:
-    """The table of signed integers that a value is read from, with a constant or a variable added at most."""
+    """The table of signed integers that a value is read from, with a number or a variable added at most; none
+    where that number makes an element -1, the padding, the first place.
+    """
     while isinstance(value, X.Cast):
         value = value.value
+    if isinstance(value, X.Sub) and (as_int(value.b) or 0) > 0:
+        return _loaded(value.a, sources)
     if isinstance(value, X.Add):
+        if (as_int(value.a) or 0) > 0 or (as_int(value.b) or 0) > 0:
+            return None
         left = _loaded(value.a, sources)
         return _loaded(value.b, sources) if left is None else left
     if isinstance(value, ir.Var):
@@ -97,10 +113,31 @@ def _loaded(value: Any, sources: dict[ir.Var, Any]) -> ir.Var | None:
     return None
 
 
-def _guarded(guards: Any, source: ir.Var, sources: dict[ir.Var, Any]) -> bool:
-    """Whether any condition around has to do with the table; what exactly it says does not matter."""
-    for guard in guards:
-        inside = free_vars(guard.condition)
+def _guarded(subject: Subject, context: Context, source: ir.Var, sources: dict[ir.Var, Any]) -> bool:
+    """Whether any condition around, or one that leaves an iteration around early, has to do with the table;
+    what exactly it says does not matter.
+    """
+    leaving = subject.shared(_leaving)
+    conditions = [g.condition for g in context.guards]
+    conditions += [c for loop in context.loops for c in leaving.get(loop, ())]
+    for condition in conditions:
+        inside = free_vars(condition)
         if source in inside or any(source in free_vars(sources[v]) for v in inside if v in sources):
             return True
     return False
+
+
+def _leaving(subject: Subject) -> dict[Loop, list[Any]]:
+    """The conditions of each loop that end it, or one of its iterations."""
+    found: dict[Loop, list[Any]] = {}
+    for node in walk(subject.program.body):
+        if isinstance(node, For) and node.loop in subject.loops_with_jumps:
+            ends = [n for n in walk(node.body) if isinstance(n, If) and any(map(_is_jump, walk([n])))]
+            found[node.loop] = [n.condition for n in ends]
+            if node.loop.kind == "while":
+                found[node.loop].append(node.condition)
+    return found
+
+
+def _is_jump(node: Node) -> bool:
+    return isinstance(node, Jump)

@@ -21,7 +21,7 @@ def check(subject: Subject) -> Iterator[Problem]:
             record.callee_span,
             related=(Related(loop.span, "the parallel loop"),),
             fixes=_serial(subject, loop),
-            op=record.op,
+            op=record.called,
         )
         yield soften(problem, record.context)
 

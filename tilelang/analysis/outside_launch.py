@@ -56,7 +56,7 @@ def _does(node: Node) -> str | None:
         case Store():
             return f"{node.buffer.name} is written"
         case Do():
-            return f"T.{node.record.op} stands"
+            return f"{node.record.called} stands"
         case Evaluate() if not is_assumption(node.value) and not is_call(node.value, CHECK):
             return "this call stands"
     return None

@@ -1,8 +1,8 @@
 """overwritten-in-loop: every iteration replaces a tile that nothing has read since the one before.
 
 Only the last iteration's result is left then, where the author wanted a sum or a maximum: a product with
-clear_accum=True, T.clear inside the loop, a reduction that clears. Tiles that are merely copied to are left
-out.
+clear_accum=True, T.clear inside the loop, a reduction that clears, a tile that is cleared before the loop and
+then replaced element by element. Tiles that are merely copied to are left out.
 """
 
 from __future__ import annotations
@@ -44,10 +44,13 @@ def _overwrite(history: History, loop: Loop) -> tuple[Touch, Touch] | None:
     own = {t.order for t in inside if t.mode == "write" and t.record is None}  # of stores that read it too
     if any(t.mode == "read" and t.order not in own for t in inside):
         return None
-    if not any(t.mode == "read" or (t.record is not None and t.record.op in _WORK) for t in inside):
+    writes = [t for t in inside if t.mode == "write" and loop in t.steady]
+    if any(t.mode == "read" or (t.record is not None and t.record.op in _WORK) for t in inside):
+        first = next((t for t in writes if _whole(history.buffer, t)), None)
+    elif inside and _is_started(history, inside[0]):
+        first = next((t for t in writes if _every_element(history.buffer, t)), None)
+    else:
         return None  # only filled and copied to: little is lost
-    anew = (t for t in inside if t.mode == "write" and loop in t.steady and _whole(history.buffer, t))
-    first = next(anew, None)
     if first is None:
         return None
     after = next((t for t in history.touches if t.order > inside[-1].order and t.mode != "write"), None)
@@ -59,6 +62,29 @@ def _whole(buffer: Buffer, touch: Touch) -> bool:
         return False
     return all(as_int(s) == 0 for s in touch.starts) and all(
         _same(e, d) for e, d in zip(touch.extents, buffer.shape, strict=True)
+    )
+
+
+def _is_started(history: History, first: Touch) -> bool:
+    """Whether the tile is given its first value right before, as a sum is."""
+    before = [t for t in history.touches if t.order < first.order]
+    return bool(before) and before[-1].record is not None and before[-1].record.op == "fill"
+
+
+def _every_element(buffer: Buffer, touch: Touch) -> bool:
+    """Whether a store in T.Parallel writes the whole tile: every dimension by a variable of its own."""
+    if touch.record is not None or touch.starts is None or len(touch.starts) != len(buffer.shape):
+        return False
+    sizes = {
+        v: extent
+        for loop in touch.context.loops
+        if loop.kind == "Parallel"
+        for v, low, extent in zip(loop.vars, loop.mins, loop.extents, strict=True)
+        if as_int(low) == 0
+    }
+    used = [s for s in touch.starts if isinstance(s, ir.Var) and s in sizes]
+    return len(set(used)) == len(touch.starts) and all(
+        _same(sizes[s], d) for s, d in zip(used, buffer.shape, strict=True)
     )
 
 

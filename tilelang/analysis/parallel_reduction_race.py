@@ -19,6 +19,7 @@ from tilelang.analysis.subject import Subject, soften
 from tilelang.arch.atomics import atomic_dtypes
 from tilelang.diagnostics.problem import Fix, Problem, Related, Severity
 from tilelang.diagnostics.rules.order import PARALLEL_REDUCTION_RACE, PARALLEL_REDUCTION_WHERE
+from tilelang.ir.folds import fold_into
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Store, walk
 from tilelang.ir.values import Unknown
@@ -49,6 +50,7 @@ def check(subject: Subject) -> Iterator[Problem]:
                 first=met.name(a),
                 second=met.name(b),
                 access=cell_text(subject, node.buffer, node.indices, a),
+                reduction=reduction_of(node, ", or "),
                 vars=", ".join(v.name for v in met.together if a[v] != b[v]),
                 fixes=_atomic(subject, node),
             )
@@ -107,6 +109,7 @@ def _over_a_size(subject: Subject, node: Store) -> Iterator[Problem]:
         first=names[0],
         second=names[1],
         access=cell_text(subject, node.buffer, node.indices, first),
+        reduction=reduction_of(node, ", or "),
         vars=", ".join(v.name for v in open_ones),
         fixes=_atomic(subject, node),
     )
@@ -135,6 +138,15 @@ def updates_itself(node: Store, met: Collision) -> bool:
         load.source.same_as(node.buffer.var) and [number_at(i, met.first) for i in load.indices] == cell
         for load in loads_of(node.value)
     )
+
+
+def reduction_of(node: Store, behind: str) -> str:
+    """The tile operation that folds as `old + x` or `T.max(old, x)` does, and the text behind it; nothing
+    where there is none.
+    """
+    indices = [X.const(i, "int32") if isinstance(i, int) else i for i in node.indices]
+    fold = fold_into(node.buffer.var, indices, str(node.buffer.dtype), node.value)
+    return "" if fold is None else f"T.reduce_{fold[0]}{behind}"
 
 
 def _idempotent(value: Any, met: Collision) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilelang.analysis.collisions import loads_of
+from tilelang.analysis.parallel_reduction_race import reduction_of
 from tilelang.analysis.subject import PRIVATE_SCOPES, Subject, soften
 from tilelang.analysis.thread_names import names_threads
 from tilelang.diagnostics.problem import Problem, Related
@@ -40,11 +41,14 @@ def check(subject: Subject) -> Iterator[Problem]:
             told.add(node.buffer)
             use = _written_out(launch.body, inside, node.buffer)
             if use is not None:
+                variables = ", ".join(v.name for v in loop.loop.vars)
+                reduction = reduction_of(node, " on a tile, or ")
                 problem = PRIVATE_REDUCTION.at(
                     node.span,
                     related=(Related(use.span, "written here"), *declared(node.buffer)),
                     buffer=node.buffer.name,
-                    vars=", ".join(v.name for v in loop.loop.vars),
+                    vars=variables,
+                    instead=f"{reduction}T.alloc_reducer" if reduction else f"a serial loop over {variables}",
                     line=use.span.line,
                 )
                 yield soften(problem, node.context)

@@ -74,7 +74,7 @@ def atomic(run: Run, kind: str, lanes: int, call: Bound) -> Any:
         bound_to = run.binding_name[0] if run.binding_name else "old"
         result = run.fresh(bound_to, str(dst.buffer.dtype))
         operands["result"] = Operand(result, call.span)
-    run.emit(Do(OpRecord("atomic", call.span, call.callee_span, operands, run.context)))
+    run.emit(Do(OpRecord("atomic", call.span, call.callee_span, operands, run.context, call.callee)))
     return result
 
 
@@ -108,7 +108,7 @@ def _each_element(run: Run, kind: str, order: Any, call: Bound, dst: Region, num
             "order": Operand(order, call.span_of("memory_order")),
             "values": Operand((number,), call.span_of("value")),
         }
-        run.emit(Do(OpRecord("atomic", call.span, call.callee_span, operands, run.context)))
+        run.emit(Do(OpRecord("atomic", call.span, call.callee_span, operands, run.context, call.callee)))
     run.emit(For(loop, body))
 
 
@@ -133,7 +133,7 @@ def _old_values(run: Run, call: Bound, lanes: int, dst: Any, given: Any, operand
             "values": Operand((value,), given.span),
             "result": Operand(result, call.span),
         }
-        run.emit(Do(OpRecord("atomic", call.span, call.callee_span, own, run.context)))
+        run.emit(Do(OpRecord("atomic", call.span, call.callee_span, own, run.context, call.callee)))
         run.emit(Store(old, (lane,), result, call.span, run.context))
     return X.BufferLoad(old.var, [X.Ramp(X.const(0, "int32"), X.const(1, "int32"), lanes)])
 

@@ -44,7 +44,7 @@ def _strict(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs)
                 lost = scalar(run, argument.value, argument.span)  # says so if it is a whole tile
                 if isinstance(lost, Unknown):
                     return lost
-            lost = builtin_needs_value(run, node, function.__name__, argument.span)
+            lost = builtin_needs_value(run, node, function.__name__, argument.span, argument.value)
             # The condition itself is what was meant, and what it guards is checked as such.
             return scalar(run, argument.value, argument.span) if function is bool else lost
     return _native(run, node, function, args, kwargs)

@@ -55,8 +55,8 @@ from tilelang.frontend.tensors import unnamed_size
 from tilelang.frontend.traced_values import (
     library_needs_value,
     math_needs_value,
+    needs_tensors,
     note_text,
-    twin_of,
 )
 from tilelang.ir.tile_program import Access, Evaluate
 from tilelang.ir.values import Buffer, Index, Region, Unknown
@@ -65,7 +65,7 @@ from tilelang.language.names import LANGUAGE, declared_name
 
 _MAX_LENGTH = 1_000_000
 _MAX_DIGITS = 4  # of a format: more could ask for a text that fills the memory
-_LIBRARIES = ("numpy", "torch")
+_LIBRARIES = ("numpy", "torch", "torch.nn.functional")
 _SEARCHING = ("get", "pop", "setdefault", "index", "count", "remove", "discard")
 Arguments = tuple[list[Argument], dict[str, Argument]]
 
@@ -448,17 +448,20 @@ def _formatted(
 
 
 def _traced_in_library(run: Run, node: ast.Call, given: Arguments) -> Unknown | None:
-    """`torch.exp(x)`, `np.maximum(x, 0)` on a traced x: functions on elements, of tensors and numbers."""
+    """`torch.exp(x)`, `np.maximum(x, 0)` on a traced x: functions of tensors and numbers."""
     args, kwargs = given
     argument = next((a for a in (*args, *kwargs.values()) if is_traced(a.value)), None)
-    if argument is None or not isinstance(node.func, ast.Attribute) or twin_of(node.func.attr) is None:
+    if argument is None or not isinstance(node.func, ast.Attribute):
+        return None
+    if not needs_tensors("torch", node.func.attr, argument.value):
         return None
     owner = run.eval(node.func.value) if isinstance(node.func.value, ast.Name) else None
     if not isinstance(owner, ModuleValue | ModuleType):
         return None
-    if (owner.name if isinstance(owner, ModuleValue) else owner.__name__) not in _LIBRARIES:
+    library = owner.name if isinstance(owner, ModuleValue) else owner.__name__
+    if library not in _LIBRARIES or not needs_tensors(library, node.func.attr, argument.value):
         return None
     lost = any_not_given(run, [a.value for a in (*args, *kwargs.values())])
     if lost is not None:
         return lost
-    return library_needs_value(run, node, ast.unparse(node.func), argument.span)
+    return library_needs_value(run, node, ast.unparse(node.func), argument.span, argument.value)

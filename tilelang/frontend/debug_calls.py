@@ -137,7 +137,7 @@ def _print_tile(run: Run, call: Bound, said: str, region: Region) -> None:
             "src": Operand(Region(region.buffer, None, span), span),
             "dst": Operand(Region(staged, None, span), span),
         }
-        run.emit(Do(OpRecord("copy", span, call.callee_span, operands, run.context)))
+        run.emit(Do(OpRecord("copy", span, call.callee_span, operands, run.context, call.callee)))
         region = Region(staged, region.indices, region.span)
     loop_vars = [run.fresh(f"p{k}") for k in range(len(region.extents))]
     points = tuple(

@@ -289,7 +289,8 @@ def _traced_loop(
     made = For(loop, [])
     run.emit(made)
     context = Context((*run.context.loops, loop), run.context.guards, run.context.maybe)
-    with run.nested(made.body, context), traced_region(run, "loop", loop.span) as region:
+    region_of = traced_region(run, "loop", loop.span, parallel=loop.kind == "Parallel")
+    with run.nested(made.body, context), region_of as region:
         run.loops.append(LoopEntry(True, len(run.regions)))
         if value_of is None:
             _bind_variables(run, node, loop)

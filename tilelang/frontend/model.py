@@ -158,12 +158,17 @@ class Escaped:
     is_buffer: bool
     changed: bool  # it had another value before
     before: Any = None  # that value
+    parallel: bool = False  # the loop is a T.Parallel
 
     def explanation(self) -> str:
         """Why the value cannot be used and what to do, after the name."""
         if self.is_buffer:
             return f"is allocated inside {self.region} and used after it; allocate it before"
         advice = f"keep a value that changes in `{self.name} = T.alloc_var(dtype, init=...)` and assign to it"
+        if self.parallel:
+            advice = (
+                "keep the values of all iterations in a tile, and fold it with T.reduce_sum or T.reduce_max"
+            )
         if self.changed:
             where = f"is rebound inside {self.region} and used after it"
             return f"{where}, where that binding does not hold; {advice}"

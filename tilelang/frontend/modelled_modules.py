@@ -150,6 +150,7 @@ def modelled_modules() -> dict[str, ModuleValue]:
     return {
         **_tilelang(),
         "torch": _torch(),
+        "torch.nn.functional": ModuleValue("torch.nn.functional", {}, open=True),
         "numpy": _numpy(),
         "math": ModuleValue("math", _public(math)),
         "itertools": ModuleValue("itertools", _public(itertools), open=True),

@@ -9,7 +9,7 @@ from typing import Any
 
 from tvm import ir
 
-from tilelang.diagnostics.problem import Related
+from tilelang.diagnostics.problem import Fix, Related
 from tilelang.diagnostics.rules.python import (
     MUTABLE_REBOUND,
     REBINDING_ESCAPES,
@@ -120,7 +120,9 @@ def _unassigned(run: Run, node: ast.Name, name: str, bound_at: Span) -> Unknown:
 def _escaped(run: Run, node: ast.Name, value: Escaped) -> Unknown:
     related = (Related(value.bound_at, f"`{value.name}` is bound here"),)
     scope = run.scope.find(value.name)[0]
-    fixes = variable_fix(run, scope, value.name, value.before) if value.changed and scope is not None else ()
+    fixes: tuple[Fix, ...] = ()
+    if value.changed and scope is not None and not value.parallel:
+        fixes = variable_fix(run, scope, value.name, value.before)
     return run.report(
         REBINDING_ESCAPES,
         run.span(node),
@@ -230,15 +232,21 @@ def _loop_carried(
 ) -> None:
     if isinstance(before, Unknown | Escaped | Missing):
         return
+    # In T.Parallel a variable would hold what the iterations of one thread make.
+    parallel = any(r.parallel for r in run.regions[run.regions.index(region) :])
+    instead = (
+        "put the values of all iterations into a tile and use T.reduce_sum, or use T.alloc_reducer"
+        if parallel
+        else f"keep a value that changes in `{name} = T.alloc_var(dtype, init=...)`"
+    )
     run.report(
         REBINDING_ESCAPES,
         span,
         related=(Related(read_at, f"`{name}` is read here, before it is rebound"),),
-        fixes=variable_fix(run, scope, name, before),
+        fixes=() if parallel else variable_fix(run, scope, name, before),
         name=name,
         what=f"is read and then rebound in {region.describe()}, whose body is traced once: every "
-        "iteration would start from the same value; "
-        f"keep a value that changes in `{name} = T.alloc_var(dtype, init=...)`",
+        f"iteration would start from the same value; {instead}",
     )
 
 

@@ -53,7 +53,7 @@ def reducer_call(run: Run, op: str, call: Bound) -> Any:
 
 def _do(run: Run, op: str, call: Bound, operands: dict[str, Any]) -> None:
     made = {n: v if isinstance(v, Operand) else Operand(v, call.span_of(n)) for n, v in operands.items()}
-    run.emit(Do(OpRecord(op, call.span, call.callee_span, made, run.context)))
+    run.emit(Do(OpRecord(op, call.span, call.callee_span, made, run.context, call.callee)))
 
 
 def _whole(buffer: Buffer, call: Bound) -> Region:

@@ -18,9 +18,11 @@ Changes = dict[tuple[Scope, str], tuple[Any, Any, Span]]  # before, after, where
 
 
 @contextmanager
-def traced_region(run: Run, kind: Literal["loop", "branch", "launch"], span: Span) -> Iterator[TracedRegion]:
+def traced_region(
+    run: Run, kind: Literal["loop", "branch", "launch"], span: Span, *, parallel: bool = False
+) -> Iterator[TracedRegion]:
     """Interpret a body as one that runs any number of times (loop) or perhaps not (branch)."""
-    region = TracedRegion(kind, span)
+    region = TracedRegion(kind, span, parallel=parallel)
     run.regions.append(region)
     try:
         yield region
@@ -30,6 +32,7 @@ def traced_region(run: Run, kind: Literal["loop", "branch", "launch"], span: Spa
 
 def leave_loop(run: Run, region: TracedRegion, *, launch: bool = False) -> None:
     """After a traced loop: names that it changed, or bound to values of its iterations, no longer hold."""
+    where, parallel = region.describe(), region.parallel
     for (scope, name), (before, span) in region.bound.items():
         after = scope.names.get(name, NO_VALUE)
         if after is NO_VALUE or isinstance(after, Unknown) or same(before, after):
@@ -38,9 +41,11 @@ def leave_loop(run: Run, region: TracedRegion, *, launch: bool = False) -> None:
             continue
         if before is NO_VALUE or isinstance(before, Escaped | Missing):
             if any_traced(after):
-                scope.names[name] = Escaped(name, span, region.describe(), isinstance(after, Buffer), False)
+                tile = isinstance(after, Buffer)
+                scope.names[name] = Escaped(name, span, where, tile, False, parallel=parallel)
             continue
-        scope.names[name] = Escaped(name, span, region.describe(), isinstance(after, Buffer), True, before)
+        tile = isinstance(after, Buffer)
+        scope.names[name] = Escaped(name, span, where, tile, True, before, parallel=parallel)
 
 
 def take_changes(run: Run, region: TracedRegion) -> Changes:

@@ -76,6 +76,7 @@ class TracedRegion:
     bound: dict[tuple[Scope, str], tuple[Any, Span]] = field(default_factory=dict)
     # Loops only: outer names read before the loop bound them.
     reads: dict[tuple[Scope, str], Span] = field(default_factory=dict)
+    parallel: bool = False  # a T.Parallel loop: its iterations are spread over the threads
 
     def describe(self) -> str:
         return f"the {self.kind} at line {self.span.line}"

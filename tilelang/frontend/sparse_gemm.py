@@ -56,7 +56,7 @@ def sparse_gemm(run: Run, call: Bound) -> None:
         operands["policy"] = Operand(getattr(policy, "name", policy), call.span_of("policy"))
     clear = call.value("clear_accum", False)
     operands["clear_accum"] = Operand(scalar(run, clear, call.span_of("clear_accum")), call.span)
-    run.emit(Do(OpRecord("gemm", call.span, call.callee_span, operands, run.context)))
+    run.emit(Do(OpRecord("gemm", call.span, call.callee_span, operands, run.context, call.callee)))
 
 
 def _tile(run: Run, call: Bound, name: str) -> Region | Unknown:

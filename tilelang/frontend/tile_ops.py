@@ -61,7 +61,7 @@ def record_operation(
     if run.launch is None:
         run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what="stands outside `with T.Kernel(...)`")
         return
-    run.emit(Do(OpRecord(op, call.span, call.callee_span, operands, run.context)))
+    run.emit(Do(OpRecord(op, call.span, call.callee_span, operands, run.context, call.callee)))
 
 
 def _operand(run: Run, call: Bound, name: str, argument: Argument) -> Any:

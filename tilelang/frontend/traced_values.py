@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
 from tvm import ir
 
+import tilelang.language as declarations
 from tilelang.diagnostics.problem import Edit, Fix
 from tilelang.diagnostics.rules.python import PYTHON_BOOL, TRACED_TEXT
 from tilelang.diagnostics.span import Span
@@ -50,18 +52,47 @@ _ELEMENTWISE = frozenset((
     "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
 ))
 # fmt: on
+# What takes in the elements of a tile, and what torch and numpy have that the language says in other words.
+_REDUCTIONS = {
+    "amax": "reduce_max",
+    "amin": "reduce_min",
+    "cumsum": "cumsum",
+    "max": "reduce_max",
+    "min": "reduce_min",
+    "sum": "reduce_sum",
+}
+_OTHER_WORDS = {
+    "gelu": "write it with `T.erf` or `T.tanh`",
+    "relu": "use `T.max(x, 0)`",
+    "silu": "write `x * T.sigmoid(x)`",
+    "softmax": "write it with `T.reduce_max`, `T.exp` and `T.reduce_sum`",
+    **dict.fromkeys(("bmm", "dot", "einsum", "matmul", "mm"), "use `T.gemm` on tiles"),
+    **dict.fromkeys(("add", "subtract", "sub", "multiply", "mul", "divide", "div"), "use the operator"),
+}
+_OTHERWISE = "compute it with operators and functions of the language"
+_LOGARITHMS = {2: "log2", 10: "log10"}
 
 
-def builtin_needs_value(run: Run, node: ast.Call, name: str, at: Span) -> Unknown:
+def builtin_needs_value(run: Run, node: ast.Call, name: str, at: Span, value: Any = None) -> Unknown:
     """`max(A[i], 0)`: the builtin `name` needs a Python value; `at` is the argument that is none."""
+    alone = len(node.args) == 1 and name in _FOLDED and _is_tile(value)
+    instead = _reduced(name) if alone else _INSTEAD.get(name, _OTHERWISE)
     return run.report(
         PYTHON_BOOL,
         at,
         fixes=_fixes(run, node, name),
         call=f"`{name}`",
         operand=f"`{run.text_of(at)}`",
-        instead=_INSTEAD.get(name, "compute it with operators and functions of the language"),
+        instead=instead,
     )
+
+
+def _is_tile(value: Any) -> bool:
+    return isinstance(value, Buffer) and value.scope != "local.var"
+
+
+def _reduced(name: str) -> str:
+    return f"use `T.{_REDUCTIONS[name]}`, which writes to another tile"
 
 
 def _fixes(run: Run, node: ast.Call, name: str) -> tuple[Fix, ...]:
@@ -110,30 +141,76 @@ def _text(run: Run, node: ast.expr) -> str:
 
 def math_needs_value(run: Run, node: ast.Call, name: str, at: Span) -> Unknown:
     """`math.exp(x)` on a traced x: Python's math needs numbers."""
-    prefix = run.language_prefix()
-    fixes: tuple[Fix, ...] = ()
-    if prefix is not None:
-        fixes = (Fix(f"Use {prefix}.{name}", (Edit(run.span(node.func), f"{prefix}.{name}"),)),)
+    prefix, base = run.language_prefix(), _base(node) if name == "log" else None
+    if base is not None:
+        twin, texts = _LOGARITHMS.get(base), [_text(run, node.args[0])]
+        instead = f"use `T.{twin}`" if twin else "divide `T.log` of both"
+        new = f"{prefix}.{twin}({texts[0]})" if twin and prefix is not None else None
+        fixes = () if new is None else (Fix(f"Write `{new}`", (Edit(run.span(node), new),)),)
+    else:
+        instead, fixes = _twin(run, node, name if _in_language(name, node) else None)
     operand = f"`{run.text_of(at)}`"
-    return run.report(
-        PYTHON_BOOL, at, fixes=fixes, call=f"`math.{name}`", operand=operand, instead=f"use `T.{name}`"
-    )
+    return run.report(PYTHON_BOOL, at, fixes=fixes, call=f"`math.{name}`", operand=operand, instead=instead)
 
 
-def twin_of(name: str) -> str | None:
+def _base(node: ast.Call) -> Any:
+    """The number that `math.log(x, 2)` names; 0 for another base, None where none is given."""
+    if len(node.args) != 2:
+        return None
+    base = node.args[1]
+    return base.value if isinstance(base, ast.Constant) else 0
+
+
+def _in_language(name: str, node: ast.Call) -> bool:
+    """Whether the language has a function of this name that takes as many arguments."""
+    function = getattr(declarations, name, None)
+    if function is None or any(isinstance(a, ast.Starred) for a in node.args):
+        return False
+    try:
+        inspect.signature(function).bind(*node.args)
+    except TypeError:
+        return False
+    return True
+
+
+def _twin(run: Run, node: ast.Call, twin: str | None) -> tuple[str, tuple[Fix, ...]]:
+    """What to write for a function that the language has as `twin`, and the edit that does it."""
+    if twin is None:
+        return _OTHERWISE, ()
+    prefix = run.language_prefix()
+    if prefix is None or node.keywords:
+        return f"use `T.{twin}`", ()
+    new = f"{prefix}.{twin}"
+    return f"use `T.{twin}`", (Fix(f"Use {new}", (Edit(run.span(node.func), new),)),)
+
+
+def needs_tensors(library: str, name: str, value: Any) -> bool:
+    """Whether a function of torch or numpy surely fails on a traced value, as far as we know them. Those of
+    numpy that are operators, such as `np.add`, do to elements what the operator does.
+    """
+    if _twin_of(name) is not None or (name in _REDUCTIONS and _is_tile(value)):
+        return True
+    return library != "numpy" and (name in _REDUCTIONS or name in _OTHER_WORDS)
+
+
+def _twin_of(name: str) -> str | None:
     """The language's function for an elementwise one of torch or numpy, such as `max` for `maximum`."""
     twin = _OTHER_NAMES.get(name, name)
     return twin if twin in _ELEMENTWISE else None
 
 
-def library_needs_value(run: Run, node: ast.Call, callee: str, at: Span) -> Unknown:
+def library_needs_value(run: Run, node: ast.Call, callee: str, at: Span, value: Any) -> Unknown:
     """`torch.sigmoid(x)`, `np.maximum(x, 0)` on a traced x: the library needs tensors or numbers."""
-    twin = twin_of(callee.rpartition(".")[2])
-    prefix = run.language_prefix()
+    name = callee.rpartition(".")[2]
+    twin = _twin_of(name)
     fixes: tuple[Fix, ...] = ()
-    if twin is not None and prefix is not None and not node.keywords:
-        fixes = (Fix(f"Use {prefix}.{twin}", (Edit(run.span(node.func), f"{prefix}.{twin}"),)),)
-    instead = f"use `T.{twin}`" if twin else "compute it with operators and functions of the language"
+    if name in _REDUCTIONS and (_is_tile(value) or twin is None):
+        instead = _reduced(name)
+    elif name in _OTHER_WORDS and twin is None:
+        instead = _OTHER_WORDS[name]
+    else:
+        instead, fixes = _twin(run, node, twin)
+        fixes = fixes if twin is not None and _in_language(twin, node) else ()
     operand = f"`{run.text_of(at)}`"
     return run.report(PYTHON_BOOL, at, fixes=fixes, call=f"`{callee}`", operand=operand, instead=instead)
 

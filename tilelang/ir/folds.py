@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import tvm_ffi
@@ -35,26 +36,30 @@ def fold_of(store: X.BufferStore) -> tuple[FoldKind, Any] | None:
 
     `acc[i] -= x` is a sum of -x.
     """
-    value: Any = store.value
-    if type(value) is X.Sub and _is_own(store, value.a):
+    return fold_into(store.buffer, store.indices, str(store.buffer.dtype), store.value)
+
+
+def fold_into(buffer: ir.Var, indices: Sequence[Any], dtype: str, value: Any) -> tuple[FoldKind, Any] | None:
+    """The same of a value that is stored to an element of `buffer`, whose elements are `dtype`."""
+
+    def is_own(part: Any) -> bool:
+        return (
+            isinstance(part, ir.TensorLoad)
+            and part.source.same_as(buffer)
+            and all(tvm_ffi.structural_equal(a, b) for a, b in zip(part.indices, indices, strict=True))
+        )
+
+    if type(value) is X.Sub and is_own(value.a):
         return "sum", X.const(0, str(value.ty)) - value.b
     if isinstance(value, ir.Call) and isinstance(value.op, ir.Op):
         kind = _CALLS.get(str(value.op.name).rpartition(".")[2])
         sides = list(value.args)
     else:
-        kind = (_TRUTH if str(store.buffer.dtype) == "bool" else _NODES).get(type(value))
+        kind = (_TRUTH if dtype == "bool" else _NODES).get(type(value))
         sides = [value.a, value.b] if kind else []
     if kind is None or len(sides) != 2:
         return None
-    return next(((kind, b) for a, b in (sides, reversed(sides)) if _is_own(store, a)), None)
-
-
-def _is_own(store: X.BufferStore, value: Any) -> bool:
-    return (
-        isinstance(value, ir.TensorLoad)
-        and value.source.same_as(store.buffer)
-        and all(tvm_ffi.structural_equal(a, b) for a, b in zip(value.indices, store.indices, strict=True))
-    )
+    return next(((kind, b) for a, b in (sides, reversed(sides)) if is_own(a)), None)
 
 
 def identity(kind: str, dtype: str) -> Any:

@@ -72,13 +72,22 @@ class Context:
 
 @dataclass(eq=False)
 class OpRecord:
-    """One tile operation as written. Keys of `operands` are the parameter names of its declaration."""
+    """One tile operation as written. Keys of `operands` are the parameter names of its declaration.
+
+    `op` is what it does, `callee` what its author called: "T.clear" is a fill.
+    """
 
     op: str  # "copy", "gemm", "fill", "reduce", ... : the file in `ops/`
     span: Span  # the whole call
     callee_span: Span  # `T.copy`
     operands: Mapping[str, Operand]
     context: Context
+    callee: str = ""
+
+    @property
+    def called(self) -> str:
+        """The operation's name in messages."""
+        return self.callee or f"T.{self.op}"
 
     def region(self, name: str) -> Region | None:
         """The operand as a region, None if it is absent, unknown or no buffer."""

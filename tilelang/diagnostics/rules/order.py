@@ -132,7 +132,7 @@ NESTED_TILE_OP = Rule(
     "order",
     Severity.ERROR,
     "A tile operation is carried out by the whole block and cannot stand in T.Parallel.",
-    "T.{op} is carried out by all threads of the block, but stands in a T.Parallel loop, whose iterations "
+    "{op} is carried out by all threads of the block, but stands in a T.Parallel loop, whose iterations "
     "are spread over them: move it out of the loop",
 )
 DIVERGENT_TILE_OP = Rule(
@@ -209,7 +209,7 @@ PARALLEL_REDUCTION_RACE = Rule(
     Severity.ERROR,
     "Iterations of T.Parallel that update one element race.",
     "iterations {first} and {second} both read, change and write back {access} at the same time, so one of "
-    "the changes is lost: use T.reduce_sum, or a serial loop over {vars}",
+    "the changes is lost: use {reduction}a serial loop over {vars}",
 )
 PARALLEL_REDUCTION_WHERE = replace(
     PARALLEL_REDUCTION_RACE,
@@ -221,7 +221,7 @@ PRIVATE_REDUCTION = replace(
     PARALLEL_REDUCTION_RACE,
     level=Severity.WARNING,
     message="{buffer} is private to each thread, so after the loop each holds what its own iterations of "
-    "{vars} made, and line {line} writes one of these: use T.reduce_sum on a tile, or T.alloc_reducer",
+    "{vars} made, and line {line} writes one of these: use {instead}",
 )
 PARALLEL_WRITE_RACE = Rule(
     "parallel-write-race",
