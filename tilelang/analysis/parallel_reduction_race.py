@@ -144,8 +144,7 @@ def reduction_of(node: Store, behind: str) -> str:
     """The tile operation that folds as `old + x` or `T.max(old, x)` does, and the text behind it; nothing
     where there is none.
     """
-    indices = [X.const(i, "int32") if isinstance(i, int) else i for i in node.indices]
-    fold = fold_into(node.buffer.var, indices, str(node.buffer.dtype), node.value)
+    fold = fold_into(node.buffer.var, node.indices, str(node.buffer.dtype), node.value)
     return "" if fold is None else f"T.reduce_{fold[0]}{behind}"
 
 

@@ -272,16 +272,27 @@ def _returned(run: Run, result: Any) -> tuple[str, ...]:
             _wrong_return(run, value, span)
     for buffer in made:
         if buffer not in returned:
-            what = f"`{buffer.name}` is made by T.empty but not returned; add `return {buffer.name}`"
+            name = _name_of(run, buffer)
+            advice = (
+                "return what the function gives that makes it" if name is None else f"add `return {name}`"
+            )
+            what = f"`{name or buffer.name}` is made by T.empty but not returned; {advice}"
             fixes = _return_fix(run, made) if result is None else _returned_too(run, buffer)
             run.report(OUTPUT_NOT_RETURNED, buffer.name_span, fixes=fixes, what=what)
     return tuple(b.name for b in returned)
 
 
+def _name_of(run: Run, buffer: Buffer) -> str | None:
+    """The name that the kernel has for an output; a helper that makes one has names of its own."""
+    names = [name for name, value in run.scope.names.items() if value is buffer]
+    return buffer.name if buffer.name in names else next(iter(names), None)
+
+
 def _return_fix(run: Run, made: list[Buffer]) -> tuple[Fix, ...]:
     """`return B` behind a body that returns nothing anywhere."""
     function = run.scope.function
-    if function is None or run.source.path != made[0].name_span.path:
+    names = [_name_of(run, b) for b in made]
+    if function is None or run.source.path != made[0].name_span.path or None in names:
         return ()
     body = definition(function).body
     if any(isinstance(n, ast.Return) for statement in body for n in ast.walk(statement)):
@@ -289,14 +300,16 @@ def _return_fix(run: Run, made: list[Buffer]) -> tuple[Fix, ...]:
     end = run.span(body[-1])
     at = Span(end.path, end.end_line, end.end_column, end.end_line, end.end_column)
     indent = run.source.lines[body[-1].lineno - 1][: body[-1].col_offset]
-    new = f"return {', '.join(b.name for b in made)}"
+    new = f"return {', '.join(n for n in names if n is not None)}"
     return (Fix(f"Add `{new}`", (Edit(at, f"\n{indent}{new}"),)),) if not indent.strip() else ()
 
 
 def _returned_too(run: Run, buffer: Buffer) -> tuple[Fix, ...]:
-    """The only `return` of the body with one more output, behind the others or before them."""
-    function = run.scope.function
-    if function is None or run.source.path != buffer.name_span.path:
+    """The only `return` of the body with one more output, behind the others or before them, and without what
+    is none.
+    """
+    function, own = run.scope.function, _name_of(run, buffer)
+    if function is None or run.source.path != buffer.name_span.path or own is None:
         return ()
     returns = [n for s in definition(function).body for n in ast.walk(s) if isinstance(n, ast.Return)]
     value = returns[0].value if len(returns) == 1 else None
@@ -304,9 +317,9 @@ def _returned_too(run: Run, buffer: Buffer) -> tuple[Fix, ...]:
     names = [item.id for item in items if isinstance(item, ast.Name)]
     if value is None or not names or len(names) != len(items):
         return ()
-    span = run.span(value)
-    texts = (", ".join([*names, buffer.name]), ", ".join([buffer.name, *names]))
-    return tuple(Fix(f"Write `return {text}`", (Edit(span, text),)) for text in texts)
+    outputs = [name for name in names if getattr(run.scope.names.get(name), "role", None) == "output"]
+    texts = dict.fromkeys((", ".join([*outputs, own]), ", ".join([own, *outputs])))
+    return tuple(Fix(f"Write `return {text}`", (Edit(run.span(value), text),)) for text in texts)
 
 
 def _wrong_return(run: Run, value: Any, span: Span) -> None:

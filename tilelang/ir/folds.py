@@ -46,7 +46,7 @@ def fold_into(buffer: ir.Var, indices: Sequence[Any], dtype: str, value: Any) ->
         return (
             isinstance(part, ir.TensorLoad)
             and part.source.same_as(buffer)
-            and all(tvm_ffi.structural_equal(a, b) for a, b in zip(part.indices, indices, strict=True))
+            and same_element(part.indices, indices)
         )
 
     if type(value) is X.Sub and is_own(value.a):
@@ -60,6 +60,12 @@ def fold_into(buffer: ir.Var, indices: Sequence[Any], dtype: str, value: Any) ->
     if kind is None or len(sides) != 2:
         return None
     return next(((kind, b) for a, b in (sides, reversed(sides)) if is_own(a)), None)
+
+
+def same_element(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether indices, of which some may be Python numbers, are written alike."""
+    pairs = ([X.const(i, "int32") if isinstance(i, int) else i for i in indices] for indices in (one, other))
+    return all(tvm_ffi.structural_equal(a, b) for a, b in zip(*pairs, strict=True))
 
 
 def identity(kind: str, dtype: str) -> Any:
