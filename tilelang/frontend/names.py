@@ -144,7 +144,7 @@ def bind_name(
     scope = run.scope.outer.get(name, run.scope)
     before = scope.names.get(name, NO_VALUE)
     if isinstance(before, Buffer) and before.scope == "local.var":
-        what = _rebinds(value, of_loop)
+        what = _rebinds(value, of_loop, fresh_buffer)
         if what is not None:
             _report_rebound(run, before, span, what)
             set_name(run, scope, name, bound_value(run, name, value, span), before, span)
@@ -166,12 +166,16 @@ def bind_name(
     set_name(run, scope, name, bound_value(run, name, value, span), before, span)
 
 
-def _rebinds(value: Any, of_loop: bool) -> str | None:
+def _rebinds(value: Any, of_loop: bool, fresh: bool) -> str | None:
     """What binding a variable's name to `value` makes of the name; None if it stores."""
     if of_loop:
         return "this loop binds the name to its own variable"
     if isinstance(value, Buffer) and value.scope != "local.var":
-        return f"this binds the name to the tile `{value.name}`"
+        return (
+            "this binds the name to a new tile"
+            if fresh
+            else f"this binds the name to the tile `{value.name}`"
+        )
     if isinstance(value, Region) and not value.is_point:
         return "this binds the name to a tile"
     if value is None or isinstance(
