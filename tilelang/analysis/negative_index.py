@@ -83,14 +83,16 @@ def _asked(condition: Any, sources: dict[ir.Var, Any]) -> Iterator[ir.Var]:
     elif isinstance(condition, X.Not):
         yield from _asked(condition.a, sources)
     elif isinstance(condition, X.LT | X.LE | X.GT | X.GE | X.EQ | X.NE):
-        for value, limit in ((condition.a, as_int(condition.b)), (condition.b, as_int(condition.a))):
+        sides = (
+            (condition.a, as_int(condition.b), X.LT | X.GE),
+            (condition.b, as_int(condition.a), X.GT | X.LE),
+        )
+        for value, limit, about_zero in sides:
             source = _loaded(value, sources)
-            if source is not None and limit is not None and _is_about_sign(condition, limit):
-                yield source
-
-
-def _is_about_sign(condition: Any, limit: int) -> bool:
-    return limit < 0 or (limit == 0 and not isinstance(condition, X.EQ | X.NE))
+            # `x < 0` and `x >= 0` are about the sign; `x > 0` asks whether a count is none.
+            if source is not None and limit is not None:
+                if limit < 0 or (limit == 0 and isinstance(condition, about_zero)):
+                    yield source
 
 
 def _loaded(value: Any, sources: dict[ir.Var, Any]) -> ir.Var | None:
