@@ -90,9 +90,9 @@ def _asked(condition: Any, sources: dict[ir.Var, Any]) -> Iterator[ir.Var]:
         for value, limit, about_zero in sides:
             source = _loaded(value, sources)
             # `x < 0` and `x >= 0` are about the sign; `x > 0` asks whether a count is none.
-            if source is not None and limit is not None:
-                if limit < 0 or (limit == 0 and isinstance(condition, about_zero)):
-                    yield source
+            sign = limit is not None and (limit < 0 or (limit == 0 and isinstance(condition, about_zero)))
+            if source is not None and sign:
+                yield source
 
 
 def _loaded(value: Any, sources: dict[ir.Var, Any]) -> ir.Var | None:
