@@ -18,12 +18,14 @@ from tilelang.analysis import (
     fragment_serial_access,
     gemm_axes,
     grid_order,
+    guard_at_end,
     guarded_tail,
     idle_loop,
     implicit_truncation,
     index_width,
     integer_detour,
     local_parallel_index,
+    loop_past_end,
     low_occupancy,
     misplaced_result,
     missing_dtype,
@@ -71,6 +73,7 @@ from tilelang.analysis import (
     wrong_variable,
 )
 from tilelang.analysis.kernel_facts import kernel_facts
+from tilelang.analysis.launches import launch_by_launch
 from tilelang.analysis.subject import Check, Subject, soften
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.problem import Problem, Severity
@@ -104,12 +107,14 @@ CHECKS: tuple[Check, ...] = (
     bounds.check_slices,
     bounds.check_indices,
     index_width.check,
+    guard_at_end.check,
     negative_index.check,
     grid_order.check,
     gemm_axes.check,
     partly_used.check,
     misplaced_result.check,
     mostly_outside.check,
+    loop_past_end.check,
     guarded_tail.check,
     fragment_runtime_extent.check,
     fragment_cross_thread.check,
@@ -160,6 +165,24 @@ CHECKS: tuple[Check, ...] = (
     uncoalesced_access.check,
     bank_conflict.check,
     never_read.check,
+)
+
+# About where contents come from and go to, in all launches of a function together.
+WHOLE: frozenset[Check] = frozenset(
+    {
+        outside_launch.check,
+        uninitialised_accumulator.check,
+        read_before_write.check,
+        output_not_written.check,
+        overwritten_in_loop.check,
+        stale_tile.check,
+        unused_result.check,
+        unused_result.check_variables,
+        unread_write.check,
+        constant_tile.check,
+        nothing_written.check,
+        never_read.check,
+    }
 )
 
 
@@ -236,12 +259,15 @@ def check_program(
     """
     subject = Subject(program, parse_target(target), text)
     found = list(program.problems)
-    found += _guarded(verify, subject)
+    parts = launch_by_launch(subject)
+    for part in parts:
+        found += _guarded(verify, part)
     wrong = any(p.severity is Severity.ERROR for p in found)
     for check in CHECKS:
         # An operation that is an error may have named the wrong tile, and others do nothing but for it.
         if not (wrong and check is unread_write.check):
-            found += _guarded(check, subject)
+            for part in [subject] if check in WHOLE else parts:
+                found += _guarded(check, part)
     lacking = {
         p.span for p in found if p.rule == MISSING_ON_TARGET.name
     }  # says more than that we lack it too

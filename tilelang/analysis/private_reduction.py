@@ -7,7 +7,7 @@ or hand it to a call (a shuffle, an atomic, a reduction over the threads); about
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from tilelang.analysis.collisions import loads_of
@@ -16,6 +16,7 @@ from tilelang.analysis.subject import PRIVATE_SCOPES, Subject, soften
 from tilelang.analysis.thread_names import names_threads
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import PRIVATE_REDUCTION
+from tilelang.ir.evaluate import is_pure_call
 from tilelang.ir.prove import free_vars, operands_of
 from tilelang.ir.tile_program import Alloc, Bind, Do, Evaluate, For, If, Node, Store, walk
 from tilelang.ir.values import Buffer, as_int
@@ -78,11 +79,13 @@ def _collects(node: Store) -> bool:
 
 
 def _written_out(body: list[Node], inside: list[Node], buffer: Buffer) -> Store | None:
-    """The store behind the loop whose value is made of the scalar by arithmetic alone.
+    """The store behind the loop whose value is made of the scalar by arithmetic alone, also by way of names
+    and of other private scalars.
 
     None where anything else outside the loop uses or changes it.
     """
     within = {id(n) for n in inside}
+    made_of = {buffer.var}
     behind, found = False, None
     for node in walk(body):
         if id(node) in within:
@@ -92,15 +95,24 @@ def _written_out(body: list[Node], inside: list[Node], buffer: Buffer) -> Store 
             case Store() if node.buffer is buffer:
                 if behind or (isinstance(node.value, ir.Expr) and free_vars(node.value)):
                     return None
-            case Store() if _reads(node.value, buffer):
-                if not behind or node.buffer.scope in PRIVATE_SCOPES or not _is_arithmetic(node.value):
+            case Store() if _reads(node.value, made_of):
+                if not behind or not _is_arithmetic(node.value):
                     return None
-                found = found or node
-            case Bind() | Evaluate() if _reads(node.value, buffer):
+                if node.buffer.scope not in PRIVATE_SCOPES:
+                    found = found or node
+                elif node.buffer.known:
+                    made_of.add(node.buffer.var)
+                else:
+                    return None
+            case Bind() if _reads(node.value, made_of):
+                if not behind or not _is_arithmetic(node.value):
+                    return None
+                made_of.add(node.var)
+            case Evaluate() if _reads(node.value, made_of):
                 return None
-            case If() if _reads(node.condition, buffer):
+            case If() if _reads(node.condition, made_of):
                 return None
-            case Do() if any(buffer is r for r in _buffers(node)):
+            case Do() if any(b.known and b.var in made_of for b in _buffers(node)):
                 return None
     return found
 
@@ -112,13 +124,15 @@ def _buffers(node: Do) -> Iterator[Buffer]:
             yield region
 
 
-def _reads(value: Any, buffer: Buffer) -> bool:
-    return isinstance(value, ir.Expr) and any(v.same_as(buffer.var) for v in free_vars(value))
+def _reads(value: Any, made_of: Collection[ir.Var]) -> bool:
+    return isinstance(value, ir.Expr) and any(v in made_of for v in free_vars(value))
 
 
 def _is_arithmetic(value: Any) -> bool:
-    """Whether no call stands in it: a shuffle or a reduction over the threads makes a whole of the parts."""
-    if isinstance(value, ir.Call):
+    """Whether nothing but arithmetic and functions of numbers stands in it: a shuffle or a reduction over the
+    threads makes a whole of the parts.
+    """
+    if isinstance(value, ir.Call) and not is_pure_call(value):
         return False
     if not isinstance(value, ir.Expr) or isinstance(value, ir.Var):
         return True

@@ -38,11 +38,15 @@ PRIVATE_SCOPES = frozenset({"local", "local.var"})
 
 @dataclass(eq=False)
 class Subject:
-    """A program under analysis. `text` is the module's source, empty if it is not at hand."""
+    """A program under analysis. `text` is the module's source, empty if it is not at hand.
+
+    elsewhere: buffers that launches touch which are left out of the program (`analysis/launches.py`).
+    """
 
     program: TileProgram
     target: Target
     text: str = ""
+    elsewhere: frozenset[Buffer] = frozenset()
     _shared: dict[Callable[..., Any], Any] = field(default_factory=dict)
     _accesses: dict[OpRecord, list[RegionAccess]] = field(default_factory=dict)
 

@@ -241,9 +241,11 @@ def _uses(subject: Subject) -> Iterator[TensorUse]:
 
 
 def _not_known(subject: Subject) -> set[Buffer]:
-    """Of these some touch is at no known place: whole, through a view, by a call, at an index from memory."""
+    """Of these some touch is at no known place: whole, through a view, by a call, at an index from memory, in
+    another launch.
+    """
     program = subject.program
-    found = set(subject.shared(unexplained))
+    found = set(subject.shared(unexplained)) | subject.elsewhere
     found |= {b.storage for b in program.buffers if b.view_of is not None}
     places: dict[Buffer, int] = {}
     for place in subject.shared(global_places):

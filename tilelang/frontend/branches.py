@@ -20,6 +20,7 @@ from tilelang.frontend.operators import as_bool, fold
 from tilelang.frontend.plain_functions import note_kernel_statement
 from tilelang.frontend.regions import Changes, join, take_changes, traced_region
 from tilelang.frontend.run import Run
+from tilelang.frontend.same_operands import note_same_branches
 from tilelang.frontend.scalars import scalar
 from tilelang.frontend.thread_returns import drop_returns, go_on_without, returns
 from tilelang.ir.tile_program import Context, Guard, If, Node
@@ -174,6 +175,7 @@ def conditional(run: Run, node: ast.IfExp) -> Any:
             if not isinstance(value, ir.Expr | bool | int | float | Unknown):
                 what = f"a {type(value).__name__} cannot be chosen by a condition of the kernel"
                 return run.report(UNSUPPORTED_PYTHON, run.span(part), what=what)
+        note_same_branches(run, test, node.body, node.orelse, yes)
         return choose(run, test, yes, no)
     decided = lost if lost is not None else test if isinstance(test, Unknown) else truth(test)
     if isinstance(decided, Unknown):

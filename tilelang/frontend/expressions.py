@@ -30,6 +30,7 @@ from tilelang.frontend.operators import (
     unary,
 )
 from tilelang.frontend.run import Run, TooManyItems
+from tilelang.frontend.same_operands import note_same_operands
 from tilelang.frontend.scalars import any_traced, any_unknown, is_traced, kept, scalar
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.targets import assign
@@ -90,6 +91,7 @@ def apply_binary(
         return Unknown("the value is too large to be computed here")
     if id(left) in run.tainted or id(right) in run.tainted:
         return Unknown("a container is changed on a path that may not be taken")
+    note_same_operands(run, kind, left, left_node, right_node)
     try:
         return binary(kind, left, right)
     except RecursionError:
@@ -270,6 +272,7 @@ def compare_values(
         right, Instance | ClassValue | Function
     ):
         return compare_objects(kind, left, right)
+    note_same_operands(run, kind, left, left_node, right_node)
     try:
         return fold(compare(kind, left, right))
     except RecursionError:

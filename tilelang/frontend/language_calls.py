@@ -29,6 +29,7 @@ from tilelang.frontend.model import Frame
 from tilelang.frontend.packed_pairs import is_packed_pair, packed_pair
 from tilelang.frontend.reducers import reducer_call
 from tilelang.frontend.run import Run
+from tilelang.frontend.same_operands import note_same_arguments, note_same_branches, note_same_places
 from tilelang.frontend.scalars import named_type, scalar
 from tilelang.frontend.sparse_gemm import sparse_gemm
 from tilelang.frontend.star_import import hides_builtin, not_pythons
@@ -88,6 +89,8 @@ def _call(
         case "tile_op" if entry.op == "gemm_sp":
             return sparse_gemm(run, bound)
         case "tile_op":
+            if entry.op == "copy" and len(node.args) == 2:
+                note_same_places(run, node.args[0], node.args[1], run.span(node.args[1]))
             record_operation(run, entry.op, entry.fixed, bound, entry.unsupported)
             return None
         case "frame":
@@ -109,7 +112,9 @@ def _call(
         case "expr" if is_vector_call(entry.op):
             return vector_call(run, entry.op, bound)
         case "expr":
-            return evaluate(run, entry.op, bound)
+            value = evaluate(run, entry.op, bound)
+            note_same_arguments(run, node, entry.op, value)
+            return value
         case "builder":
             return BUILDER_CALLS[entry.op](run, bound)
         case "dtype":
@@ -176,6 +181,7 @@ def guarded_choice(run: Run, node: ast.Call) -> Any:
             what = f"`{name}` must be a number, not {named_type(value)}"
             value = run.report(BAD_ARGUMENTS, at, callee="T.if_then_else", what=what)
         values.append(value)
+    note_same_branches(run, condition, nodes["t"], nodes["f"], values[0])
     return choose(run, condition, *values)
 
 

@@ -135,12 +135,14 @@ def _launch(
     run.block[:] = [n for n in run.block if not isinstance(n, Alloc)]
     run.emit(launch)
     run.launch, run.launched = launch, True
+    first = len(run.accesses)
     try:
         with run.nested(launch.body), traced_region(run, "launch", frame.span) as region:
             _bind_blocks(run, item.optional_vars, block_vars)
             flow = _with_items(run, node, rest)
     finally:
         run.launch = None
+        launch.accesses = first, len(run.accesses)
     refuse_others(run, launch)
     refuse_unbound(run)
     leave_loop(run, region, launch=True)

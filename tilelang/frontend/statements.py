@@ -29,6 +29,7 @@ from tilelang.frontend.names import bind_name, bound_value, read_name
 from tilelang.frontend.parameters import declare_parameter, pointer_type
 from tilelang.frontend.plain_functions import DROPPED, is_kernel_statement, note_kernel_statement
 from tilelang.frontend.run import Run
+from tilelang.frontend.same_operands import is_place, note_same_places
 from tilelang.frontend.scalars import any_traced, scalar
 from tilelang.frontend.subscripts import region
 from tilelang.frontend.targets import assign, store, taint
@@ -46,6 +47,8 @@ def assignment(run: Run, node: ast.Assign) -> Flow | None:
     if len(node.targets) > 1 and isinstance(value, ir.Expr):
         # Computed once, before any target changes.
         value = bound_value(run, "value", value, run.span(node.value))
+    if isinstance(first, ast.Subscript) and len(node.targets) == 1 and is_place(value):
+        note_same_places(run, first, node.value, run.span(node.value))
     for target in node.targets:
         at = run.span(node.value)
         assign(run, target, value, fresh_buffer=isinstance(node.value, ast.Call), value_span=at)

@@ -29,6 +29,8 @@ from tilelang.ir.prove import free_vars
 from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int, show
 from tilelang.ops.operands import declared
 
+_NUMBERS = (int, float, bool)
+
 
 def subscript(run: Run, node: ast.Subscript) -> Any:
     """`value[...]` where it is read."""
@@ -42,6 +44,8 @@ def subscript(run: Run, node: ast.Subscript) -> Any:
     index = run.eval(node.slice)
     if isinstance(owner, Unknown):
         return owner
+    if type(owner) in _NUMBERS:
+        return number_has_no_elements(run, node, owner)
     if id(owner) in run.tainted:
         return Unknown("the container is changed on a path that may not be taken")
     if isinstance(owner, dict) and isinstance(index, Buffer) and index in owner:  # a dict keyed by tiles
@@ -79,6 +83,12 @@ def subscript(run: Run, node: ast.Subscript) -> Any:
     if isinstance(owner, type) or callable(owner):
         return Unknown("a subscripted type is not known to the compiler")
     return Unknown(f"indexing a {type(owner).__name__} is not known to the compiler")
+
+
+def number_has_no_elements(run: Run, node: ast.Subscript, number: float) -> Unknown:
+    """`acc[i]` where the name of a tile was bound to a number, which Python refuses."""
+    what = f"`{ast.unparse(node.value)}` is the number {number} here, which has no elements"
+    return run.report(PYTHON_ERROR, run.span(node), what=what)
 
 
 def _failed(node: ast.Subscript, error: Exception) -> str:

@@ -18,7 +18,7 @@ from tilelang.frontend.plain_functions import note_kernel_statement
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, kept, named_type, scalar
 from tilelang.frontend.slice_moves import as_element, as_slice_move, move_slice
-from tilelang.frontend.subscripts import region
+from tilelang.frontend.subscripts import number_has_no_elements, region
 from tilelang.frontend.unfit_constants import note_unfit
 from tilelang.ir.tile_program import Access, Store
 from tilelang.ir.values import Buffer, Region, Unknown, show
@@ -129,6 +129,9 @@ def _store_item(run: Run, target: ast.Subscript, value: Any, value_span: Span) -
         return
     if isinstance(owner, Unknown) or any_unknown(index) is not None:
         taint(run, owner)
+        return
+    if type(owner) in (int, float, bool):
+        number_has_no_elements(run, target, owner)
         return
     if run.context.maybe:
         taint(run, owner)

@@ -46,6 +46,11 @@ def record_operation(
     """
     operands: dict[str, Operand] = {}
     hints = call.value("annotations")
+    if not isinstance(hints, dict | Unknown | None):
+        what = "annotations is a dict of hints"
+        if fixed.keys() == {"value"}:
+            what += "; T.clear sets zeros, T.fill(tile, value) another value"
+        run.report(BAD_ARGUMENTS, call.span_of("annotations"), callee=call.callee, what=what)
     for name, argument in call.arguments.items():
         # Who moves what changes the speed only, and is chosen here.
         if name in ("annotations", "loop_layout") or name in fixed:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from tvm import ir
 from tvm import tirx as X
+from tvm.tirx.expr import CallEffectKind
 
 
 class NotEvaluable(ValueError):
@@ -17,6 +18,13 @@ class NotEvaluable(ValueError):
 def is_choice(expr: Any) -> bool:
     """Whether `expr` is `if_then_else(condition, yes, no)`, which evaluates one branch only."""
     return isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name.endswith(".if_then_else")
+
+
+def is_pure_call(call: ir.Call) -> bool:
+    """Whether a call is a function of its arguments alone, as T.exp2 is; not known of calls of other code."""
+    if not isinstance(call.op, ir.Op) or "extern" in call.op.name:
+        return False
+    return call.op.get_attr("TCallEffectKind") == CallEffectKind.Pure.value
 
 
 _BINARY = {

@@ -209,6 +209,10 @@ class Launch:
     thread_vars: tuple[ir.Var, ...]  # used only by explicit thread code
     body: list[Node]
     span: Span
+    accesses: tuple[int, int] = (
+        0,
+        0,
+    )  # of the program, which stand in it: first, end
 
 
 Node = Alloc | Do | Store | Bind | Evaluate | For | If | Jump | Launch

@@ -38,6 +38,12 @@ INDEX_NEVER_IN_BOUNDS = replace(
     message="index {index} of {buffer} is never inside dimension {dim}, which has {size} elements",
 )
 
+INDEX_LET_THROUGH = replace(
+    INDEX_OUT_OF_BOUNDS,
+    level=Severity.WARNING,
+    message="this lets {index} be {size}, but dimension {dim} of {buffer} has {size} elements and ends one "
+    "before: compare with `<`",
+)
 INDEX_GROWS = replace(
     INDEX_OUT_OF_BOUNDS,
     level=Severity.WARNING,
@@ -181,4 +187,12 @@ MOSTLY_OUTSIDE = Rule(
     "Much of what a loop or grid reads lies outside the tensor.",
     "of {count} steps of {var}, {outside} read nothing but zeros outside dimension {dim} of {buffer}, which "
     "has {size} elements{when}; {var} stays inside {other}",
+)
+LOOP_PAST_END = Rule(
+    "loop-past-end",
+    "bounds",
+    Severity.WARNING,
+    "A loop should end where the tensors end that it walks.",
+    "of {count} steps of {var}, {steps} behind dimension {dim} of {buffer}, which has {size} elements{when}, "
+    "and {does}",
 )

@@ -224,3 +224,23 @@ RULES: tuple[Rule, ...] = (
     PYTHON_ERROR,
     UNSUPPORTED_LANGUAGE_NAME,
 )
+
+SAME_OPERANDS = Rule(
+    "same-operands",
+    "python",
+    Severity.WARNING,
+    "Operands that are written alike decide the result, whatever they are.",
+    "both operands of `{symbol}` are `{operand}`, so the result is always {result}: another one was meant",
+)
+SAME_ARGUMENTS = replace(
+    SAME_OPERANDS,
+    message="both arguments of `{symbol}` are `{operand}`, which is the result: another one was meant",
+)
+SAME_BRANCHES = replace(
+    SAME_OPERANDS, message="both branches are `{operand}`, so the condition decides nothing"
+)
+SAME_PLACES = replace(
+    SAME_OPERANDS,
+    level=Severity.HINT,
+    message="`{operand}` is written to itself, which changes nothing",
+)

@@ -1,0 +1,139 @@
+"""index-out-of-bounds, for conditions that were meant to keep an index inside and let the first one outside
+through: `if i <= N: A[i]` where A has N elements, `i >= -1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilelang.analysis.affine import affine
+from tilelang.analysis.iterations import iterations
+from tilelang.analysis.subject import Subject, soften
+from tilelang.diagnostics.problem import Edit, Fix, Problem, Related
+from tilelang.diagnostics.rules.bounds import INDEX_LET_THROUGH
+from tilelang.diagnostics.span import Span
+from tilelang.ir.evaluate import NotEvaluable
+from tilelang.ir.prove import free_vars
+from tilelang.ir.tile_program import Access, Guard
+from tilelang.ir.values import Index, Unknown, Value, as_int, show
+from tilelang.ops.operands import declared
+from tilelang.ops.source_edits import span_text
+
+from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparison:
+    """`small < large`, or `small <= large`."""
+
+    small: Value
+    large: Value
+    or_equal: bool
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """Once for each condition. Silent where no iteration comes that far, or another condition stops it."""
+    told: set[Span] = set()
+    for access in subject.program.accesses:
+        if not access.context.guards or len(access.indices) != len(access.buffer.shape):
+            continue
+        for dim, index in enumerate(access.indices):
+            guard = _lets_through(subject, access, dim, index)
+            if guard is not None and guard.span not in told:
+                told.add(guard.span)
+                yield _problem(subject, access, dim, index, guard)
+
+
+def _lets_through(subject: Subject, access: Access, dim: int, index: Index) -> Guard | None:
+    start, size = index.start, access.buffer.shape[dim]
+    if isinstance(start, Unknown) or isinstance(size, Unknown) or not free_vars(start):
+        return None
+    if any(isinstance(g.condition, Unknown) for g in access.context.guards):
+        return None
+    named = subject.definitions
+    conditions = [
+        (part, g)
+        for g in access.context.guards
+        for part in _parts(named.get(g.condition, g.condition), g.negated)  # type: ignore[call-overload]
+    ]
+    at_end = [g for c, g in conditions if _at_most(subject, c, start, size)]
+    if not at_end or any(_bounds_closer(subject, c, start, size) for c, _ in conditions):
+        return None
+    return at_end[0] if _may_reach(subject, access, start, size) else None
+
+
+def _parts(condition: Value, negated: bool) -> Iterator[_Comparison]:
+    """Each comparison that surely holds."""
+    if isinstance(condition, X.Not):
+        yield from _parts(condition.a, not negated)
+    elif isinstance(condition, X.Or if negated else X.And):
+        yield from _parts(condition.a, negated)
+        yield from _parts(condition.b, negated)
+    elif isinstance(condition, X.LE | X.LT | X.GE | X.GT):
+        upward = isinstance(condition, X.LE | X.LT) != negated
+        small, large = (condition.a, condition.b) if upward else (condition.b, condition.a)
+        yield _Comparison(small, large, isinstance(condition, X.LE | X.GE) != negated)
+
+
+def _at_most(subject: Subject, comparison: _Comparison, start: Value, size: Value) -> bool:
+    """Whether a comparison says `start <= size`."""
+    return (
+        comparison.or_equal
+        and _same(subject, comparison.small, start)
+        and _same(subject, comparison.large, size)
+    )
+
+
+def _bounds_closer(subject: Subject, comparison: _Comparison, start: Value, size: Value) -> bool:
+    """Whether a comparison keeps the index below something else, which may be less."""
+    return _same(subject, comparison.small, start) and not _at_most(subject, comparison, start, size)
+
+
+def _same(subject: Subject, a: Value, b: Value) -> bool:
+    one, other = as_int(a), as_int(b)
+    if one is not None or other is not None:
+        return one == other
+    return isinstance(a, ir.Expr) and isinstance(b, ir.Expr) and subject.prover.equal(a, b) is True
+
+
+def _may_reach(subject: Subject, access: Access, start: Value, size: Value) -> bool:
+    """Whether some iteration comes to the end; also for some sizes, where they are open."""
+    points = iterations(subject, access.context, (start, size))
+    if points is not None:
+        try:
+            at, limit = points.values(start), points.values(size)
+        except NotEvaluable:
+            return False
+        return bool((points.active & (at == limit)).any())
+    if as_int(size) is not None and any(X.is_buffer_var(v) for v in free_vars(start)):
+        return False  # an index from memory: what it can be is not known
+    form = affine(start)
+    return form is not None and subject.prover.less(start, size) is not True
+
+
+def _problem(subject: Subject, access: Access, dim: int, index: Index, guard: Guard) -> Problem:
+    size = access.buffer.shape[dim]
+    problem = INDEX_LET_THROUGH.at(
+        guard.span,
+        related=(Related(index.span, "the index"), *declared(access.buffer)),
+        index=show(index.start),
+        buffer=access.buffer.name,
+        dim=dim,
+        size=show(size),
+        fixes=_fixes(subject, guard),
+    )
+    return soften(problem, access.context)
+
+
+def _fixes(subject: Subject, guard: Guard) -> tuple[Fix, ...]:
+    """`<` for the only `<=` of the condition."""
+    if not subject.text or guard.span.line != guard.span.end_line:
+        return ()
+    text = span_text(guard.span, subject.text)
+    if text.count("<=") != 1 or ">" in text:
+        return ()
+    column = guard.span.column + text.index("<=")
+    place = type(guard.span)(guard.span.path, guard.span.line, column, guard.span.line, column + 2)
+    return (Fix("Write `<`", (Edit(place, "<"),)),)
