@@ -19,6 +19,7 @@ from tilelang.ir.values import Buffer, Unknown, Value
 from tilelang.ops.registry import TILE_OPS
 
 from tvm import ir  # isort: skip
+from tvm import tirx as X  # isort: skip
 
 Dependence = frozenset[object]  # block variables, UNKNOWN and PRODUCT
 UNKNOWN = "unknown"
@@ -32,7 +33,8 @@ _MOST_ROUNDS = 8
 class GlobalWrite:
     """One write to global memory: on what the place depends, and on what the values do.
 
-    `updates`: the new values are made from the old ones. `sure`: no condition keeps it from happening.
+    `updates`: the new values are made from the old ones; `adds`: by a sum or a product, which changes them
+    whatever else goes into it.
     """
 
     buffer: Buffer
@@ -44,6 +46,7 @@ class GlobalWrite:
     values: Dependence
     condition: Dependence
     updates: bool
+    adds: bool = False
 
 
 def global_writes(subject: Subject) -> list[GlobalWrite]:
@@ -155,8 +158,18 @@ class _Follower:
             own = [n for n in loads_of(node.value) if known and n.source.same_as(node.buffer.var)]
             updates = any([str(i) for i in load.indices] == [str(i) for i in node.indices] for load in own)
             ones = (1,) * len(node.indices)
+            adds = updates and isinstance(node.value, X.Add | X.Sub | X.Mul)
             self._note(
-                node, node.buffer, node.indices, ones, node.span, node.context, values, condition, updates
+                node,
+                node.buffer,
+                node.indices,
+                ones,
+                node.span,
+                node.context,
+                values,
+                condition,
+                updates,
+                adds,
             )
 
     def _note(
@@ -170,6 +183,7 @@ class _Follower:
         values: Dependence,
         condition: Dependence,
         updates: bool,
+        adds: bool = False,
     ) -> None:
         self.writes[key] = GlobalWrite(
             buffer,
@@ -181,6 +195,7 @@ class _Follower:
             values,
             condition,
             updates,
+            adds,
         )
 
     def _put(self, buffer: Buffer, values: Dependence, anew: bool) -> None:

@@ -25,7 +25,7 @@ def check(subject: Subject) -> Iterator[Problem]:
     for write in subject.shared(global_writes):
         if any(isinstance(s, Unknown) for s in write.starts) or write.context.maybe:
             continue
-        if UNKNOWN in write.place | write.values | write.condition:
+        if UNKNOWN in write.place | write.condition or (UNKNOWN in write.values and not write.adds):
             continue
         for var, extent in zip(launch.block_vars, launch.grid, strict=False):
             if isinstance(extent, Unknown) or as_int(extent) == 1 or not _races(write, var):

@@ -58,12 +58,16 @@ class Collision:
         return values[0] if len(values) == 1 else f"({', '.join(values)})"
 
 
-def collisions(subject: Subject, one: Touching, other: Touching) -> Iterator[Collision]:
-    """Some pairs of iterations of which the first touches in `one` what the second touches in `other`."""
+def collisions(
+    subject: Subject, one: Touching, other: Touching, sizes: Mapping[ir.Var, int] | None = None
+) -> Iterator[Collision]:
+    """Some pairs of iterations of which the first touches in `one` what the second touches in `other`; with
+    `sizes` for symbols.
+    """
     if one is other and _one_element_each(subject, one):
         return
-    a = _points(subject, one)
-    b = a if one is other else _points(subject, other)
+    a = _points(subject, one, sizes)
+    b = a if one is other else _points(subject, other, sizes)
     if a is None or b is None:
         return
     try:
@@ -79,10 +83,10 @@ def collisions(subject: Subject, one: Touching, other: Touching) -> Iterator[Col
             yield Collision(one.together, here, there)
 
 
-def _points(subject: Subject, touching: Touching) -> Iterations | None:
+def _points(subject: Subject, touching: Touching, sizes: Mapping[ir.Var, int] | None) -> Iterations | None:
     last_of = frozenset(_around(subject, touching))
     asked = (*touching.indices, *touching.together, *touching.beside)
-    found = iterations(subject, touching.context, asked, last_of=last_of, most=_MOST_POINTS)
+    found = iterations(subject, touching.context, asked, last_of=last_of, most=_MOST_POINTS, sizes=sizes)
     return found if found is not None and found.sure else None
 
 

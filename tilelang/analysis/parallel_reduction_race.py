@@ -15,6 +15,7 @@ from tilelang.analysis.collisions import (
     same_value,
 )
 from tilelang.analysis.data_conditions import DataConditions, both_may_come, data_conditions
+from tilelang.analysis.open_sizes import collisions_of_open_sizes, given_sizes
 from tilelang.analysis.subject import Subject, soften
 from tilelang.arch.atomics import atomic_dtypes
 from tilelang.diagnostics.problem import Fix, Problem, Related, Severity
@@ -43,21 +44,35 @@ def check(subject: Subject) -> Iterator[Problem]:
                 break
             if _idempotent(node.value, met):
                 continue
-            a, b = sorted((met.first, met.second), key=lambda p: [p[v] for v in met.together])
-            problem = PARALLEL_REDUCTION_RACE.at(
-                node.span,
-                related=(*_loops(node), *declared(node.buffer)),
-                first=met.name(a),
-                second=met.name(b),
-                access=cell_text(subject, node.buffer, node.indices, a),
-                reduction=reduction_of(node, ", or "),
-                vars=", ".join(v.name for v in met.together if a[v] != b[v]),
-                fixes=_atomic(subject, node),
-            )
-            yield soften(problem, node.context)
+            yield soften(_problem(subject, node, met), node.context)
             break
         else:
-            yield from _over_a_size(subject, node)
+            told = list(_over_a_size(subject, node))
+            yield from told or _with_sizes(subject, node, touching)
+
+
+def _problem(subject: Subject, node: Store, met: Collision) -> Problem:
+    a, b = sorted((met.first, met.second), key=lambda p: [p[v] for v in met.together])
+    return PARALLEL_REDUCTION_RACE.at(
+        node.span,
+        related=(*_loops(node), *declared(node.buffer)),
+        first=met.name(a),
+        second=met.name(b),
+        access=cell_text(subject, node.buffer, node.indices, a),
+        reduction=reduction_of(node, ", or "),
+        vars=", ".join(v.name for v in met.together if a[v] != b[v]),
+        fixes=_atomic(subject, node),
+    )
+
+
+def _with_sizes(subject: Subject, node: Store, touching: Touching) -> Iterator[Problem]:
+    """An update that collides in every call but that of one element: a warning."""
+    for met, sizes in collisions_of_open_sizes(subject, node, touching):
+        if not updates_itself(node, met):
+            return
+        if not _idempotent(node.value, met):
+            yield given_sizes(_problem(subject, node, met), sizes)
+            return
 
 
 def _under(subject: Subject, node: Store, under: DataConditions) -> Iterator[Problem]:

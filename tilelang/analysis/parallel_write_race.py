@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tilelang.analysis.arbitrary_data import arbitrary_data
 from tilelang.analysis.collisions import Collision, Touching, cell_text, collisions, differs, same_value
+from tilelang.analysis.open_sizes import collisions_of_open_sizes, given_sizes
 from tilelang.analysis.parallel_reduction_race import parallel_stores, updates_itself
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
@@ -27,10 +28,23 @@ def check(subject: Subject) -> Iterator[Problem]:
         data = subject.shared(arbitrary_data) if pairs else frozenset()
         proven = next((m for m in pairs if differs(node.value, m.first, m.second, data)), None)
         doubtful = next((m for m in pairs if not same_value(node.value, m.first, m.second)), None)
-        if proven is not None:
+        if not pairs:
+            yield from _with_sizes(subject, node, touching)
+        elif proven is not None:
             yield soften(_problem(subject, node, proven, PARALLEL_WRITE_RACE), node.context)
         elif doubtful is not None and node.buffer.scope != "local.fragment":
             yield soften(_problem(subject, node, doubtful, PARALLEL_WRITE_HINT), node.context)
+
+
+def _with_sizes(subject: Subject, node: Store, touching: Touching) -> Iterator[Problem]:
+    """What is a race for usual sizes of the tensors, where these are open: a warning."""
+    data = subject.shared(arbitrary_data)
+    for met, sizes in collisions_of_open_sizes(subject, node, touching):
+        if updates_itself(node, met):
+            return
+        if differs(node.value, met.first, met.second, data):
+            yield given_sizes(_problem(subject, node, met, PARALLEL_WRITE_RACE), sizes)
+            return
 
 
 def _problem(subject: Subject, node: Store, met: Collision, rule: Rule) -> Problem:

@@ -29,7 +29,14 @@ from tilelang.analysis.swapped_ceildiv import swapped_counts
 from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
 from tilelang.analysis.tile_axes import tile_axes
 from tilelang.diagnostics.problem import Problem, Related
-from tilelang.diagnostics.rules.bounds import DIAGONAL_USED, ONE_BLOCK_OF_MANY, PARTLY_COUNTED, PARTLY_USED
+from tilelang.diagnostics.rule import Rule
+from tilelang.diagnostics.rules.bounds import (
+    DIAGONAL_USED,
+    ONE_BLOCK_OF_MANY,
+    PARTLY_COUNTED,
+    PARTLY_COUNTED_FROM,
+    PARTLY_USED,
+)
 from tilelang.diagnostics.span import Span
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import For, Launch, walk
@@ -91,6 +98,9 @@ def _left_out(uses: TensorUses, use: TensorUse) -> Problem | None:
         counting = _stops_short(uses, use, dim, missing)
         if counting is not None:
             return _counted(uses, use, dim, missing, *counting)
+        late = _starts_late(uses, use, dim, missing)
+        if late is not None:
+            return _counted(uses, use, dim, missing, *late, rule=PARTLY_COUNTED_FROM)
         only = _one_block(uses, use, dim)
         if only is not None:
             return _always_first(uses, use, dim, missing, only)
@@ -197,6 +207,30 @@ def _stops_short(
     return None
 
 
+def _starts_late(
+    uses: TensorUses, use: TensorUse, dim: int, missing: np.ndarray
+) -> tuple[ir.Var, Span] | None:
+    """The variable of a loop that names the dimension and goes through it tile by tile, but for the first
+    ones, which nothing else touches. Single elements are begun with the second one on purpose.
+    """
+    before = int(missing.sum())
+    subject, names = uses.subject, uses.subject.shared(DimensionNames)
+    name = names.words(use.buffer, dim)
+    if name is None or not missing[:before].all():
+        return None
+    counted = _counted_by(subject)
+    for place in use.places:
+        form, tile = affine(place.starts[dim]), uses.number(place.extents[dim])
+        if form is None or form.constant or tile is None or tile < 2:
+            return None
+        for var, step in form.terms.items():
+            at, first = counted.get(var), as_int(subject.ranges.get(var, (None, None))[0])
+            named = at is not None and name in _words(span_text(at, subject.text))
+            if at is not None and named and step == tile and first and step * first == before:
+                return var, at
+    return None
+
+
 def _goes_on(uses: TensorUses, use: TensorUse, place: GlobalPlace, dim: int, var: ir.Var) -> bool:
     """Whether a loop over single elements that stops short works on the rest of another tensor in a statement
     of its own, `X[d]` and `X[d + D // 2]`: then its extent counts pairs.
@@ -282,10 +316,17 @@ def _beside(
 
 
 def _counted(
-    uses: TensorUses, use: TensorUse, dim: int, missing: np.ndarray, var: ir.Var, at: Span
+    uses: TensorUses,
+    use: TensorUse,
+    dim: int,
+    missing: np.ndarray,
+    var: ir.Var,
+    at: Span,
+    *,
+    rule: Rule = PARTLY_COUNTED,
 ) -> Problem:
     place = next(p for p in use.places if var in free_vars(p.starts[dim]))
-    return PARTLY_COUNTED.at(
+    return rule.at(
         at,
         related=(Related(place.span, f"{place.text} is used here"), *declared(use.buffer)),
         var=var.name,

@@ -227,7 +227,7 @@ class TensorUses:
 
 def tensor_uses(subject: Subject) -> TensorUses:
     """Of all parameters and outputs."""
-    return TensorUses(subject, tuple(_uses(subject)), _sizes(subject))
+    return TensorUses(subject, tuple(_uses(subject)), subject.shared(usual_sizes))
 
 
 def _uses(subject: Subject) -> Iterator[TensorUse]:
@@ -262,7 +262,7 @@ def _not_known(subject: Subject) -> set[Buffer]:
     return found | {b for b in program.buffers if b.scope == "global" and b.known and b.var in called}
 
 
-def _sizes(subject: Subject) -> Mapping[ir.Var, int]:
+def usual_sizes(subject: Subject) -> Mapping[ir.Var, int]:
     """A number for each symbol that all divisions in bounds divide: few kernels mean a tail to be missed."""
     symbols = [s.var for s in subject.program.symbols]
     if not symbols:

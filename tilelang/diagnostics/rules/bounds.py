@@ -89,6 +89,11 @@ PARTLY_COUNTED = replace(
     message="{var} stops short of dimension {dim} ({name}) of {buffer}, which is named here: no block {does} "
     "{missing}{when}",
 )
+PARTLY_COUNTED_FROM = replace(
+    PARTLY_USED,
+    message="{var} begins behind the first tile of dimension {dim} ({name}) of {buffer}, which is named "
+    "here: no block {does} {missing}{when}",
+)
 SWAPPED_CEILDIV = replace(
     PARTLY_USED,
     message="{var} goes through dimension {dim} of {buffer} in steps of {block}, of which it has "
