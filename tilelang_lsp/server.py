@@ -150,7 +150,7 @@ class TileLangServer(LanguageServer):
         to_lsp, cell = self.to_lsp(file), _cell(file, uri)
         problems = self.session.problems(file)
         if cell is not None:
-            problems = [p for p in problems if cell.first_line < p.span.line <= cell.end_line]
+            problems = [p for p in problems if _is_in(cell, p.span)]
         return [to_lsp.diagnostic(p) for p in problems]
 
     def _index_of(self, path: str) -> LineIndex | None:
@@ -201,6 +201,11 @@ class TileLangServer(LanguageServer):
 def _cell(file: OpenFile, uri: str) -> CellPlace | None:
     """The cell of a notebook that has this URI."""
     return file.cells.cell(uri) if file.cells is not None else None
+
+
+def _is_in(cell: CellPlace | None, span: Span) -> bool:
+    """Whether a place of a file is in the cell that is asked about; a file without cells is one."""
+    return cell is None or cell.first_line < span.line <= cell.end_line
 
 
 def _guarded(
@@ -395,17 +400,20 @@ def _register_features(server: TileLangServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     @_guarded(server, "symbols", list)
     async def document_symbols(params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-        file = server.file(params.text_document.uri)
+        file = server.file_of(params.text_document.uri)
         await server.settle(file, False)
-        to_lsp = server.to_lsp(file)
-        return [to_lsp.symbol(s) for s in symbols(server.session.kernels(file))]
+        to_lsp, cell = server.to_lsp(file), _cell(file, params.text_document.uri)
+        found = symbols(server.session.kernels(file))
+        return [to_lsp.symbol(s) for s in found if _is_in(cell, s.span)]
 
     @server.feature(types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, TOKEN_LEGEND)
     @_guarded(server, "semantic tokens", lambda: types.SemanticTokens([]))
     async def tokens(params: types.SemanticTokensParams) -> types.SemanticTokens:
-        file = server.file(params.text_document.uri)
+        file = server.file_of(params.text_document.uri)
         await server.settle(file, server.editor.features.refresh_tokens)
-        return server.to_lsp(file).semantic_tokens(semantic_tokens(server.session.kernels(file)))
+        cell = _cell(file, params.text_document.uri)
+        found = semantic_tokens(server.session.kernels(file))
+        return server.to_lsp(file).semantic_tokens([t for t in found if _is_in(cell, t.span)])
 
 
 def _wanted(kind: str, only: Sequence[str] | None) -> bool:
@@ -431,8 +439,8 @@ def _quick_fixes(server: TileLangServer, file: OpenFile, span: Span) -> Iterator
 
 def _register_navigation(server: TileLangServer) -> None:
     def look(params: Any) -> tuple[OpenFile, tuple[int, int]]:
-        file = server.file(params.text_document.uri)
-        return file, from_lsp.place(file.document.index, params.position, server.encoding)
+        file = server.file_of(params.text_document.uri)
+        return file, server.place(file, params.text_document.uri, params.position)
 
     @server.feature(types.TEXT_DOCUMENT_DEFINITION)
     @_guarded(server, "definition", _nothing)
@@ -453,9 +461,9 @@ def _register_navigation(server: TileLangServer) -> None:
     @_guarded(server, "highlights", list)
     async def highlights(params: types.DocumentHighlightParams) -> list[types.DocumentHighlight]:
         file, place = look(params)
-        to_lsp = server.to_lsp(file)
+        to_lsp, cell = server.to_lsp(file), _cell(file, params.text_document.uri)
         found = navigation.references(server.session.kernels(file), *place)
-        return [types.DocumentHighlight(to_lsp.range(s)) for s in found]
+        return [types.DocumentHighlight(to_lsp.range(s)) for s in found if _is_in(cell, s)]
 
     @server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)
     @_guarded(server, "rename", _nothing)

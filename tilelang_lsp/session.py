@@ -75,7 +75,7 @@ class OpenFile:
     """An open document and everything known about it."""
 
     document: Document
-    notebook: Notebook | None = None  # the document is the text of its cells
+    notebook: Notebook | None = None  # the document is the text of its cells as they are typed
     cells: NotebookText | None = None  # as the document has them
     answer: FileAnswer | None = None
     unavailable: bool = False  # no analysis can be had of this revision
@@ -93,6 +93,11 @@ class OpenFile:
         """Whether the answer is about the text as it is now."""
         known = self.answer is not None and self.answer.revision == self.document.revision
         return known and not self.outdated
+
+    @property
+    def source(self) -> str:
+        """The text as the analysis reads it: of a notebook without what does not parse."""
+        return self.cells.text if self.cells is not None else self.document.text
 
     @property
     def is_ours(self) -> bool:
@@ -150,7 +155,7 @@ class Session:
         """A notebook is one file, known by its own URI; `file_of` finds it by the URI of a cell too."""
         self.close(notebook.uri)
         cells = notebook.read()
-        document = Document(notebook.uri, notebook.path, version, cells.text)
+        document = Document(notebook.uri, notebook.path, version, cells.typed)
         file = OpenFile(document, notebook, cells)
         self.files[notebook.uri] = file
         self._start_check(file)
@@ -160,7 +165,7 @@ class Session:
         """To be called after cells of the notebook were edited, added or removed."""
         assert file.notebook is not None
         file.cells = file.notebook.read()
-        file.document.replace(Replacement(None, None, file.cells.text))
+        file.document.replace(Replacement(None, None, file.cells.typed))
         file.document.version = version
         self._start_check(file)
 
@@ -238,7 +243,7 @@ class Session:
         chosen = self.chosen(document.path)
         request = CheckRequest(
             document.path,
-            document.text,
+            file.source,
             chosen.target,
             chosen.specialisations,
             known=tuple(last.reports()) if last else (),
@@ -259,7 +264,8 @@ class Session:
             return
         if revision == document.revision:
             log.debug("checked %s in %.0f ms", document.path, 1000 * (time.perf_counter() - started))
-            self._take(file, file_answer(answer, document.path, revision, last))
+            is_broken = file.cells.is_broken if file.cells is not None else None
+            self._take(file, file_answer(answer, document.path, revision, last, is_broken))
 
     def _take(self, file: OpenFile, answer: FileAnswer) -> None:
         file.answer, file.outdated = answer, False
@@ -276,7 +282,7 @@ class Session:
         await asyncio.sleep(DETAILS_DELAY_S)
         document = file.document
         chosen = self.chosen(document.path)
-        request = DetailsRequest(document.path, document.text, chosen.target, chosen.specialisations, wanted)
+        request = DetailsRequest(document.path, file.source, chosen.target, chosen.specialisations, wanted)
         try:
             details = await self._analysis.details(request)
         except AnalysisFailed as error:
@@ -334,7 +340,8 @@ class Session:
         if not file.is_current:
             # Syntax errors of an older text would only get in the way of typing; those of this one are cheap.
             found = [p for p in found if p.rule != SYNTAX_ERROR.name]
-            problem = syntax_problem(file.document.path, file.document.text)
+            # A notebook's are known for each cell.
+            problem = syntax_problem(file.document.path, file.document.text) if file.cells is None else None
             found += [problem] if problem and file.is_ours else []
         if file.cells is not None:
             found += file.cells.problems
@@ -377,7 +384,7 @@ class Session:
         fingerprint = _fingerprint(document, kernel)
         request = runner.RunRequest(
             path=document.path,
-            text=document.text,
+            text=file.source,
             facts=facts,
             kernel_text=_with_comments_above(document, kernel),
             interpreter=self.settings.interpreter,
@@ -411,7 +418,7 @@ class Session:
             known = ", ".join(previews.TARGETS)
             raise PreviewFailed(f"there is no target {address.target!r}: expected one of {known}")
         file = self.file_at(address.path)
-        text = file.document.text if file else _read(address.path)
+        text = file.source if file else _read(address.path)
         short_name = address.kernel.rpartition(".")[2]
         chosen = self.chosen(address.path)
         request = GenerateRequest(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import sys
+import time
 
 import pytest
 
@@ -33,7 +35,8 @@ from tilelang.facts.notebook_cells import readable_cell
     ],
 )
 def test_cells_with_magics_are_python(cell: str):
-    text, error = readable_cell(cell.split("\n"))
+    read = readable_cell(cell.split("\n"))
+    text, error = read.text, read.error
     assert error is None
     assert text.count("\n") == cell.count("\n")
     bound = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
@@ -44,15 +47,46 @@ def test_cells_with_magics_are_python(cell: str):
     "cell", ["%%bash\nls -la", "%%timeit\nx = 1", "%%writefile a.py\nclass", "%%html\n<p>"]
 )
 def test_cells_of_other_programs_are_comments(cell: str):
-    text, error = readable_cell(cell.split("\n"))
+    read = readable_cell(cell.split("\n"))
+    text, error = read.text, read.error
     assert error is None and set(text) == {"#", "\n"}
 
 
-@pytest.mark.parametrize(("cell", "line"), [("!ls\nx = (", 2), ("%pwd\nx = 1\ndef f(:\n  pass", 3)])
-def test_what_is_no_python_says_where(cell: str, line: int):
-    text, error = readable_cell(cell.split("\n"))
-    assert error is not None and error.lineno == line
-    assert text.split("\n") == [OPEN, *["#"] * cell.count("\n")]
+@pytest.mark.parametrize(
+    ("cell", "line", "text"),
+    [
+        ("!ls\nx = (", 2, "pass\n{}"),
+        ("%pwd\nx = 1\ndef f(:\n  pass", 3, "pass\nx = 1\n{}\n#"),
+        # What is open has swallowed the statements below it.
+        (
+            "x = (\n\n@jit\ndef f():\n    return 1\n!ls\ny = 2",
+            1,
+            "{}\n#\n@jit\ndef f():\n    return 1\npass\ny = 2",
+        ),
+        ("f(a,\nb=2,\nif x:\n    y = 1\nelse:\n    y = 2", 1, "{}\n{}\nif x:\n    y = 1\nelse:\n    y = 2"),
+        ("if x:\ny = 1\nelif z:\n    w = 1", 2, "{}\n{}\n#\n#"),
+        ("s = '''\na = 1\n'''\nb = )", 4, "s = '''\na = 1\n'''\n{}"),
+        ("@jit\ndef f():\n    x = (\n@jit\ndef g():\n    pass", 3, "{}\n{}\n#\n@jit\ndef g():\n    pass"),
+    ],
+)
+def test_what_is_no_python_says_where_and_the_rest_stays(cell: str, line: int, text: str):
+    read = readable_cell(cell.split("\n"))
+    assert read.error is not None and read.text == text.replace("{}", OPEN)
+    if sys.version_info >= (3, 11):
+        assert read.error.lineno == line
+    gone = {n for first, end in read.broken for n in range(first, end)}
+    lines = read.text.split("\n")
+    assert (
+        gone == {n for n, one in enumerate(lines) if one in (OPEN, "#")}
+        and len(lines) == cell.count("\n") + 1
+    )
+
+
+def test_cells_that_do_not_parse_are_read_fast():
+    cell = "\n".join(["x = (", "def f():", "    y = [", ""] * 300).split("\n")
+    started = time.perf_counter()
+    read = readable_cell(cell)
+    assert read.broken[-1][1] == len(cell) and time.perf_counter() - started < 3
 
 
 OPEN = "from __magic__ import *"
@@ -70,7 +104,8 @@ OPEN = "from __magic__ import *"
     ],
 )
 def test_what_may_bind_any_name_leaves_them_open(cell: str):
-    text, error = readable_cell(cell.split("\n"))
+    read = readable_cell(cell.split("\n"))
+    text, error = read.text, read.error
     assert error is None and OPEN in text and text.count("\n") == cell.count("\n")
 
 
@@ -78,4 +113,4 @@ def test_what_may_bind_any_name_leaves_them_open(cell: str):
     "cell", ["%matplotlib inline", "!ls", "%%bash\nls", "%timeit f()", "%%time\nx = 1", "f?"]
 )
 def test_what_binds_no_name_leaves_none_open(cell: str):
-    assert OPEN not in readable_cell(cell.split("\n"))[0]
+    assert OPEN not in readable_cell(cell.split("\n")).text

@@ -23,6 +23,7 @@ def k(A):
         T.coppy(A, A)
         A[0] = (7
             % 3)"""
+RIGHT = KERNEL.replace("T.coppy(A, A)", "T.fill(A, 0)")
 
 
 def notebook(folder: Path, *cells: object, kinds: str = "") -> Path:
@@ -50,7 +51,7 @@ def test_a_problem_stands_in_its_cell(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_cell_that_is_no_python_leaves_the_others_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    path = notebook(tmp_path, SETUP, "x = (1", KERNEL.replace("coppy", "copy"))
+    path = notebook(tmp_path, SETUP, "x = (1", RIGHT)
     _, problems = checked(path, capsys)
     assert [(p["code"], p["cell"], p["line"]) for p in problems] == [("syntax-error", 2, 1)]
 
@@ -61,9 +62,22 @@ def test_a_cell_that_is_no_python_leaves_the_others_alone(tmp_path: Path, capsys
 def test_names_that_a_cell_may_bind_are_no_mistake_in_others(
     cell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    kernel = KERNEL.replace("coppy", "copy").replace("A[0]", "A[ROWS]")
+    kernel = RIGHT.replace("A[0]", "A[ROWS]")
     _, problems = checked(notebook(tmp_path, SETUP, cell, kernel), capsys)
     assert [p["code"] for p in problems] == (["syntax-error"] if "(" in cell else [])
+
+
+def test_what_parses_in_a_broken_cell_is_known_to_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """The imports above what is being typed, the kernel below it."""
+    path = notebook(tmp_path, [*SETUP, "\nx = (\n\n", KERNEL], KERNEL)
+    _, problems = checked(path, capsys)
+    assert [(p["code"], p["cell"], p["line"]) for p in problems] == [
+        ("syntax-error", 1, 6),
+        ("unknown-language-name", 1, 12),
+        ("unknown-language-name", 2, 5),
+    ]
 
 
 def test_a_notebook_whose_only_cell_is_broken_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

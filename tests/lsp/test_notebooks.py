@@ -68,6 +68,8 @@ class TestText:
     def test_a_cell_that_does_not_parse_leaves_the_others(self):
         read = notebook("x = 1", "def f(:\n    pass", "y = 2", "import tilelang").read()
         assert read.text == "x = 1\nfrom __magic__ import *\n#\ny = 2\nimport tilelang"
+        assert read.typed == "x = 1\ndef f(:\n    pass\ny = 2\nimport tilelang" and read.broken == ((1, 3),)
+        assert [read.is_broken(line) for line in range(5)] == [False, True, True, False, False]
         (problem,) = read.problems
         assert (problem.rule, problem.span.line) == ("syntax-error", 2)
 
@@ -125,6 +127,10 @@ class Cells:
         params = types.HoverParams(types.TextDocumentIdentifier(uri), position(self.texts[uri], part, shift))
         found = await self.client.text_document_hover_async(params)
         return found.contents.value if found else None
+
+    async def symbols(self, number: int) -> list[types.DocumentSymbol]:
+        params = types.DocumentSymbolParams(types.TextDocumentIdentifier(self.cell(number)))
+        return await self.client.text_document_document_symbol_async(params)
 
     def close(self) -> None:
         identifiers = [types.TextDocumentIdentifier(uri) for uri in self.texts]
@@ -214,6 +220,58 @@ class TestNotebooks:
         assert (error.code, error.range.start.line) == ("syntax-error", 0)
         await known(cells, 3, "s = T", "s: float16[64, 64] shared")
         assert await cells.diagnostics(3) == []
+        cells.close()
+
+    async def test_a_kernel_stays_known_while_it_is_typed(self, client: LanguageClient):
+        other = (
+            KERNEL.replace("double", "other").replace("s =", "t =").replace("s)", "t)").replace("(s,", "(t,")
+        )
+        cells = Cells(client, "typed", f"{IMPORTS}\n{SIZES}".replace("32", "64"), f"{KERNEL}\n\n{other}")
+        await known(cells, 1, "s = T", "s: float16[64, 64] shared")
+        cells.replace(1, "T.copy(A, s)", "T.fill((\n        T.copy(A, s)")
+        (error,) = await until(lambda: cells.diagnostics(1))
+        assert (error.code, error.range.start.line) == ("syntax-error", 6)
+        # Also where something above it is typed, and in the kernel below the one that is broken.
+        cells.replace(0, "tile = 64", "tile = 64\nmore = 1")
+        await until(lambda: cells.diagnostics(1))
+        await known(cells, 1, "s = T", "s: float16[64, 64] shared")
+        await known(cells, 1, "t = T", "t: float16[64, 64] shared")
+        assert [s.name for s in await cells.symbols(1)] == ["double", "other"]
+        cells.replace(0, "tile = 64", "tile = 32")
+        await known(cells, 1, "t = T", "t: float16[64, 32] shared")
+        cells.replace(1, "T.fill((\n        T.copy(A, s)", "T.copy(A, s)")
+        await known(cells, 1, "s = T", "s: float16[64, 32] shared")
+        cells.replace(1, "def double(A):", "def double(A:")
+        cells.replace(1, "@tilelang.jit\ndef double(A:", "x = (")
+        await until(lambda: cells.diagnostics(1))
+        cells.close()
+
+    async def test_names_are_followed_within_a_cell(self, client: LanguageClient):
+        right = KERNEL.replace("(ROWS, tile)", "(64, 64)")
+        cells = Cells(client, "names", f"{IMPORTS}\n", right, right.replace("double", "other"))
+        await known(cells, 2, "s = T", "s: float16[64, 64] shared")
+        uri = cells.cell(2)
+        document, use = types.TextDocumentIdentifier(uri), position(right, "s)")
+        bound = types.Range(position(right, "s = T"), position(right, "s = T", 1))
+        found = await client.text_document_definition_async(types.DefinitionParams(document, use))
+        assert found == types.Location(uri, bound)
+        marked = await client.text_document_document_highlight_async(
+            types.DocumentHighlightParams(document, use)
+        )
+        assert [h.range.start.line for h in marked] == [5, 6, 7]
+        asked = types.ReferenceParams(types.ReferenceContext(True), document, use)
+        assert [r.uri for r in await client.text_document_references_async(asked)] == [uri] * 3
+        prepared = await client.text_document_prepare_rename_async(types.PrepareRenameParams(document, use))
+        assert prepared.start == use
+        edit = await client.text_document_rename_async(types.RenameParams(document, use, "tile"))
+        (change,) = edit.document_changes
+        assert change.text_document.uri == uri and len(change.edits) == 3
+        (kernel,) = await cells.symbols(2)
+        assert kernel.name == "other" and kernel.range.start.line == 0
+        assert [s.name for s in kernel.children] == ["A", "B", "s"]
+        tokens = await client.text_document_semantic_tokens_full_async(types.SemanticTokensParams(document))
+        assert list(tokens.data[:2]) == [2, 4] and sum(tokens.data[::5]) == 8
+        assert await cells.symbols(0) == []
         cells.close()
 
     async def test_fixes_are_edits_of_the_cell(self, client: LanguageClient):

@@ -1,7 +1,7 @@
 """Notebooks (`.ipynb`) for `tilelang check`: the code cells read as one text, problems told by cell and line.
 
 A cell sees what those above it define, so they are checked together; magics (`%timeit`, `!pip`) are taken
-out, and cells that are no Python on their own are comments. No line changes its number. The path of a place
+out, and statements that are no Python are comments. No line changes its number. The path of a place
 in a notebook is the file's with the number of the cell behind it, from 1 over all: `a.ipynb#3`.
 """
 
@@ -84,12 +84,12 @@ def read_notebook(path: str, text: str) -> Notebook:
             continue
         source = cell.get("source", "")
         code = "".join(map(str, source)) if isinstance(source, list) else str(source)
-        readable, error = readable_cell(code.split("\n"))
+        read = readable_cell(code.split("\n"))
         made = Cell(number, code, len(lines) + 1)
-        lines += readable.split("\n")
+        lines += read.text.split("\n")
         found.append(made)
-        if error is not None:
-            problem = syntax_error_problem(path, code, error)
+        if read.error is not None:
+            problem = syntax_error_problem(path, code, read.error)
             problems.append(problem.shifted(made.first_line - 1))
     return Notebook(path, tuple(found), "\n".join(lines), tuple(problems))
 

@@ -1,8 +1,8 @@
 """Cells of notebooks as Python: what IPython adds to the language is taken out, line by line.
 
 `%matplotlib inline`, `!pip install x`, `k?` become `pass`; `files = !ls` binds a name to something unknown; a
-cell under `%%bash` is a comment, one under `%%time` is Python. `%run`, magics of extensions and cells that do
-not parse may bind any name: they become a star import of nothing known. No line changes its number.
+cell under `%%bash` is a comment, one under `%%time` is Python. `%run`, magics of extensions and statements
+that do not parse may bind any name: they become a star import of nothing known. No line changes its number.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ast
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 _CELL_MAGIC = re.compile(r"\s*%%(\w*)")
 # Cells that run in the notebook's own Python, where the names they bind stay.
@@ -30,30 +31,91 @@ _BOUND = re.compile(r"(?P<targets>\s*[A-Za-z_*(\[][^=#]*?)\s*=\s*[%!](?!=)")
 _OPEN = "from __magic__ import *"  # any name may come from there
 _PART = re.compile(r"(?P<quote>'''|\"\"\"|'|\")|(?P<comment>#)|(?P<open>[(\[{])|(?P<close>[)\]}])")
 _LONG = ("'''", '"""')
+# What goes on with the statement above it; what begins none, in a bracket that may never have been opened.
+_CONTINUES = re.compile(r"(elif|else|except|finally)\b")
+_MOST_BROKEN = 20  # statements; a text with more of them is no Python that somebody is typing
+_BEGINS = re.compile(r"[A-Za-z_@%!?*(\[{'\"/,;]")
 
 
-def readable_cell(lines: Sequence[str]) -> tuple[str, SyntaxError | None]:
-    """The lines of a cell as Python; comments only, and why, if it is none."""
+@dataclass(frozen=True)
+class ReadCell:
+    """A cell as Python: `text` has as many lines as the cell. `error`: why not all of it is Python, and
+    `broken` the lines that are none, (first, behind the last) from 0, which `text` has as comments.
+    """
+
+    text: str
+    error: SyntaxError | None = None
+    broken: tuple[tuple[int, int], ...] = ()
+
+
+def readable_cell(lines: Sequence[str]) -> ReadCell:
+    """The lines of a cell as Python. Of one that does not parse, the statements that do."""
     text = "\n".join(lines)
-    error = _syntax_error(text)
-    if error is None:
-        return text, None
+    if _syntax_error(text) is None:
+        return ReadCell(text)
     first = next((line for line in lines if line.strip()), "")
     magic = _CELL_MAGIC.match(first)
     if magic is not None and magic[1] not in _PYTHON_CELLS:
         binds = magic[1] not in _CLOSED_CELLS and (magic[1] not in _SHELLS or "--" in first)
-        return _commented(lines, binds), None
+        return ReadCell("\n".join(_commented(lines, binds)))
     text = "\n".join(_without_magics(lines))
     error = _syntax_error(text)
     if error is None:
-        return text, None
-    # IPython takes away the indentation of a whole cell; that would move columns.
-    told = magic is None and not first[:1].isspace()
-    return _commented(lines, True), error if told else None
+        return ReadCell(text)
+    if magic is not None or first[:1].isspace():
+        # IPython takes away the indentation of a whole cell; that would move columns.
+        return ReadCell("\n".join(_commented(lines, True)))
+    return _in_parts(lines, error)
 
 
-def _commented(lines: Sequence[str], binds: bool) -> str:
-    return "\n".join([_OPEN if binds else "#", *("#" for _ in lines[1:])])
+def _commented(lines: Sequence[str], binds: bool) -> list[str]:
+    return [_OPEN if binds else "#", *("#" for _ in lines[1:])]
+
+
+def _in_parts(lines: Sequence[str], error: SyntaxError) -> ReadCell:
+    """A cell with a mistake: one statement is being typed, those before and after it are what they were."""
+    found: list[str] = []
+    broken: list[tuple[int, int]] = []
+    while len(found) < len(lines):
+        start = len(found)
+        end = _end(lines, start)
+        part = _part(lines[start:end]) if len(broken) < _MOST_BROKEN else None
+        if part is None and len(broken) < _MOST_BROKEN:
+            # What is open to the end of the cell has swallowed the statements below it.
+            end = next((k for k in range(start + 1, end) if _begins(lines[k])), end)
+            part = _part(lines[start:end])
+        if part is None:
+            part = _commented(lines[start:end], True)
+            broken.append((start, end))
+        found += part
+    return ReadCell("\n".join(found), error, tuple(broken))
+
+
+def _end(lines: Sequence[str], start: int) -> int:
+    """Where a statement that begins at line `start` ends: where a line at the margin begins another."""
+    place = _Place()
+    decorated = lines[start].startswith("@")
+    for k in range(start, len(lines)):
+        if k > start and place.at_statement and _begins(lines[k]):
+            if not decorated:
+                return k
+            decorated = lines[k].startswith("@")
+        place.read(lines[k])
+    return len(lines)
+
+
+def _begins(line: str) -> bool:
+    return _BEGINS.match(line) is not None and _CONTINUES.match(line) is None
+
+
+def _part(lines: Sequence[str]) -> list[str] | None:
+    """Lines of a cell as Python, None if they are none. What ends in a comma is an argument, if anything."""
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    if last.rstrip().endswith(","):
+        return None
+    return next(
+        (t for t in (list(lines), _without_magics(lines)) if _syntax_error("\n".join(t)) is None), None
+    )
 
 
 def _without_magics(lines: Sequence[str]) -> list[str]:

@@ -58,9 +58,11 @@ class KernelAnswer:
         )
 
     def may_have_details(self) -> bool:
-        """Whether lowering could add something: a kernel with errors is not lowered."""
+        """Whether lowering could add something: a kernel with errors is not lowered, nor one whose text has
+        changed since.
+        """
         has_errors = any(p.severity is Severity.ERROR for p in self.report.problems)
-        return bool(self.memo_key) and not self.detailed and not has_errors
+        return bool(self.memo_key) and not self.edits and not self.detailed and not has_errors
 
     def span(self) -> Span:
         """Where the kernel stands now."""
@@ -106,8 +108,18 @@ class FileAnswer:
         }
 
 
-def file_answer(answer: CheckAnswer, path: str, revision: int, last: FileAnswer | None) -> FileAnswer:
-    """The new answer for `revision`. `last`, carried to it, fills in what is not sent again or not known."""
+def file_answer(
+    answer: CheckAnswer,
+    path: str,
+    revision: int,
+    last: FileAnswer | None,
+    is_broken: Callable[[int], bool] | None = None,
+) -> FileAnswer:
+    """The new answer for `revision`. `last`, carried to it, fills in what is not sent again or not known.
+
+    is_broken: of a text that was read but for some lines, whether a line, from 0, is one of them; what was
+    known of kernels there stays.
+    """
     if answer.broken:
         return FileAnswer(revision, last.kernels if last else (), answer.problems, broken=True)
     held = last.reports() if last else {}
@@ -119,6 +131,11 @@ def file_answer(answer: CheckAnswer, path: str, revision: int, last: FileAnswer 
             kernels.append(kernel)
         if checked.failure is not None:
             problems.append(_failure(checked, path))
+    if is_broken is not None and last is not None:
+        names = {k.qualified_name for k in kernels}
+        before = [(k, k.span()) for k in last.kernels if k.qualified_name not in names]
+        kernels += [k for k, span in before if not is_empty(span) and is_broken(span.line - 1)]
+        kernels.sort(key=lambda k: k.span().line)
     return FileAnswer(revision, tuple(kernels), tuple(problems))
 
 
