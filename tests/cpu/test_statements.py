@@ -418,3 +418,25 @@ def test_a_plain_function_loops_as_python_does():
 
     a = random(24)
     assert torch.equal(run(transpose, a), a.reshape(6, 4).T.reshape(-1))
+
+
+def test_a_nan_is_not_equal_to_itself():
+    @tilelang.jit
+    def is_nan(A, out):
+        A: T.Tensor((32,), "float32")
+        out: T.Tensor((4, 32), "int32")
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(32):
+                x = A[i]
+                out[0, i] = T.if_then_else(x != x, 1, 0)
+                out[1, i] = T.if_then_else(A[i] != A[i], 1, 0)
+                out[2, i] = T.if_then_else(x == x, 0, 1)
+                if x != x:
+                    out[3, i] = 1
+                else:
+                    out[3, i] = 0
+
+    a, o = random(32), torch.zeros(4, 32, dtype=torch.int32)
+    a[5] = torch.nan
+    run(is_nan, a, o)
+    assert torch.equal(o, a.isnan().int().expand(4, 32))

@@ -19,6 +19,7 @@ from tilelang.ir.values import Buffer, Unknown, Value
 from tilelang.ops.registry import TILE_OPS
 
 from tvm import ir  # isort: skip
+from tvm_ffi import structural_walk  # isort: skip
 from tvm import tirx as X  # isort: skip
 
 Dependence = frozenset[object]  # block variables, UNKNOWN and PRODUCT
@@ -111,6 +112,8 @@ class _Follower:
                 found.add(var)
             elif var in self._by_var:
                 found |= self._tiles.get(self._by_var[var].storage, _NOTHING)
+                if _hands_out(value):
+                    found.add(UNKNOWN)
             else:
                 found |= self._scalars.get(var, _NOTHING)
         return frozenset(found)
@@ -122,6 +125,9 @@ class _Follower:
         accesses = self._subject.accesses(record)
         if record.op == "atomic":  # what is added stays as it is
             self._forget(a.region.buffer for a in accesses if a.mode != "read")
+            old = record.value("result")
+            if old is not None:  # what a block finds depends on who came before it
+                self._scalars[old] = frozenset({UNKNOWN})
             return
         if record.op not in _FOLLOWED:
             touched = [a.region.buffer for a in accesses] if record.op in TILE_OPS else []
@@ -209,3 +215,10 @@ class _Follower:
         for buffer in buffers:
             held = self._tiles.get(buffer.storage, _NOTHING)
             self._tiles[buffer.storage] = held | {UNKNOWN}
+
+
+def _hands_out(value: object) -> bool:
+    """Whether a value comes from code that is given an address, such as that of `atomicAdd`."""
+    calls: list[ir.Call] = []
+    structural_walk(value, (ir.Call, calls.append))
+    return any(getattr(call.op, "name", "").endswith(("address_of", "access_ptr")) for call in calls)

@@ -17,10 +17,11 @@ from tvm import ir  # isort: skip
 
 def check(subject: Subject) -> Iterator[Problem]:
     """A place that does not depend on a block variable, values that do. That all blocks write the same is
-    permitted, and what only some blocks write is not looked at.
+    permitted, and what only some blocks write is not looked at; nor are kernels whose blocks wait for each
+    other's flags, as they may write one after the other.
     """
     launch = subject.launch
-    if launch is None:
+    if launch is None or subject.shared(_takes_turns):
         return
     for write in subject.shared(global_writes):
         if any(isinstance(s, Unknown) for s in write.starts) or write.context.maybe:
@@ -53,7 +54,7 @@ def _undone(subject: Subject, launch: Launch, write: GlobalWrite) -> Iterator[Pr
     """Elements that all blocks of a row set, and to which they also add: whoever sets them last undoes what
     others have added before. Nobody waits for other blocks in such a kernel.
     """
-    if write.condition or write.updates or subject.shared(_waits_for_blocks):
+    if write.condition or write.updates or subject.shared(_all_wait):
         return
     about = write.place | write.values
     pairs = zip(launch.block_vars, launch.grid, strict=False)
@@ -80,10 +81,17 @@ def _adds_to(record: OpRecord, write: GlobalWrite) -> bool:
     return (same or whole) and not record.context.maybe
 
 
-def _waits_for_blocks(subject: Subject) -> bool:
-    """Whether a block may wait for others: by T.sync_grid, a flag that it reads, code of the author's."""
+def _takes_turns(subject: Subject) -> bool:
+    """Whether a block may wait until another has written: for a flag, in a loop or in foreign code."""
     flags = (r for r in subject.records if r.op == "atomic" and r.value("kind") == "load")
-    calls = (n for n in walk(subject.program.body) if isinstance(n, Evaluate))
     loops = (n for n in walk(subject.program.body) if isinstance(n, For) and n.condition is not None)
-    waits = ("sync_grid", "extern", "atomic")
-    return any(True for _ in (*flags, *loops)) or any(w in str(c.value) for c in calls for w in waits)
+    return any(True for _ in (*flags, *loops)) or _calls_any(subject, ("extern", "atomic"))
+
+
+def _calls_any(subject: Subject, words: tuple[str, ...]) -> bool:
+    calls = (n for n in walk(subject.program.body) if isinstance(n, Evaluate))
+    return any(w in str(c.value) for c in calls for w in words)
+
+
+def _all_wait(subject: Subject) -> bool:
+    return _calls_any(subject, ("sync_grid",))

@@ -298,10 +298,10 @@ def compare(kind: type[ast.cmpop], a: Any, b: Any) -> Any:
             if kind in (ast.Eq, ast.NotEq):
                 return kind is ast.NotEq
             raise TypeError(f"a {type(v).__name__} cannot be compared with a value of the kernel")
-    a, b, _ = match(a, b)
+    a, b, dtype = match(a, b)
     if isinstance(a, X.IntImm) and isinstance(b, X.IntImm):
         return PYTHON_COMPARE[kind](int(a.value), int(b.value))
-    if a.same_as(b) and isinstance(a, ir.Var):
+    if a.same_as(b) and isinstance(a, ir.Var) and not is_float(dtype):  # a NaN is not equal to itself
         return kind in (ast.Eq, ast.LtE, ast.GtE)
     if dtype_of_expr(a) == "bool" == dtype_of_expr(b):  # as in Python; LLVM would compare them as floats
         a, b = X.Cast("int32", a), X.Cast("int32", b)
