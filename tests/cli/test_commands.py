@@ -215,6 +215,25 @@ def test_compile_to_a_file_with_the_only_kernel_and_a_choice(capsys, tmp_path: P
     assert "__global__" in first.read_text() and first.read_text() != second.read_text()
 
 
+def test_values_of_the_project_count_for_compile(capsys, tmp_path: Path):
+    file = tmp_path / "k.py"
+    file.write_text(GEMM.replace("block_M: int = 64", "block_M: int"), encoding="utf-8")
+    status, _, err = run(capsys, "compile", file)
+    assert status == 1 and "matmul has no value for block_M: give one by a default, by -D" in err
+    table = "[tool.tilelang.specialisations.matmul]\nblock_M = 128\nblock_N = 32\n"
+    (tmp_path / "pyproject.toml").write_text(f'[tool.tilelang]\ntarget = "cuda:sm_80"\n{table}')
+    _, out, _ = run(capsys, "compile", file)
+    assert out.startswith("// matmul for cuda:sm_80, with block_M=128, block_N=32")
+    _, out, _ = run(capsys, "compile", file, "-D", "block_N=64")
+    assert out.startswith("// matmul for cuda:sm_80, with block_M=128, block_N=64")
+
+
+def test_a_folder_without_files_is_said(capsys, tmp_path: Path):
+    status, out, err = run(capsys, "check", tmp_path)
+    assert (status, out, err) == (0, "", f"no Python files or notebooks in {tmp_path}\n")
+    assert run(capsys, "check", tmp_path, "--format", "json")[:2] == (0, "[]\n")
+
+
 @pytest.mark.parametrize(("target", "word"), [("hip:gfx942", "__global__"), ("metal", "kernel void")])
 def test_compile_for_other_targets(capsys, right: Path, target: str, word: str):
     status, out, _ = run(capsys, "compile", right, "--target", target)

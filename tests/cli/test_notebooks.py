@@ -132,3 +132,16 @@ def test_sarif_places_problems_in_the_file(
     line = path.read_text("utf-8").split("\n")[region["startLine"] - 1]
     assert region["endLine"] == region["startLine"]
     assert line[region["startColumn"] - 1 : region["endColumn"] - 1] == "coppy"
+
+
+def test_a_kernel_of_a_notebook_is_compiled(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = notebook(tmp_path, SETUP, KERNEL, RIGHT.replace("def k", "def right"), "x = (")
+    assert main(["compile", f"{path}::right", "--target", "cuda:sm_80"]) == 0
+    assert capsys.readouterr().out.startswith("// right for cuda:sm_80")
+    assert main(["compile", f"{path}::k"]) == 1
+    shown = capsys.readouterr().err
+    assert "kernels.ipynb#2:5:11" in shown and "T.coppy(A, A)" in shown
+    assert main(["run", f"{path}::right"]) == 2
+    assert "kernels.ipynb is a notebook" in capsys.readouterr().err
+    path.write_text("{")
+    assert main(["compile", str(path)]) == 1 and "is no notebook" in capsys.readouterr().err

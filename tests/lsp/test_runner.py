@@ -181,6 +181,23 @@ async def test_a_file_that_cannot_be_imported(run_text):
     assert result.error_span.line == 4
 
 
+async def test_a_file_of_a_package(run_text, tmp_path: Path):
+    """Relative imports and the package's own name work, also where the package imports the file itself; what
+    runs is the text of the editor.
+    """
+    (tmp_path / "__init__.py").write_text("from .k import half\nVALUE = half\n")
+    (tmp_path / "k.py").write_text("from .more import one\nhalf = 0.5 * one\n")
+    (tmp_path / "more.py").write_text("one = 1.0\n")
+    text = (
+        f"import tilelang\nimport more\nimport {tmp_path.name}.more\n"
+        "from .more import one\nfrom . import VALUE\n"
+        "@tilelang.jit\ndef k(A, B): return A + B * (VALUE + 0.5 * one)\n"
+        "def ref_program(A, B): return A + B\n"
+    )
+    result = await run_text(text, ADD)
+    assert result.passed, result.error
+
+
 async def test_a_file_that_exits_at_import(run_text):
     result = await run_text(HEAD + "raise SystemExit(3)\n", ADD)
     assert "importing k.py failed: SystemExit: 3" in result.error

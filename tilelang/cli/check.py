@@ -1,9 +1,9 @@
 """`tilelang check PATH...`: report the mistakes in the kernels of files and folders; nothing of theirs is
 executed.
 
-Settings come from `[tool.tilelang]` of the nearest pyproject.toml; --target, --select and --ignore go over
-them. With - for PATH the file is read from standard input. Exit status 1 if an error is left, with --diff
-also if there is anything to fix.
+Settings come from `[tool.tilelang]` of the nearest pyproject.toml; --target, --select and --ignore take the
+place of theirs. With - for PATH the file is read from standard input. Exit status 1 if an error is left,
+with --diff also if there is anything to fix.
 """
 
 from __future__ import annotations
@@ -54,21 +54,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="PATH",
-        help="a Python file, a folder of them, or - for standard input",
+        help="a Python file, a notebook, a folder of them, or - for standard input",
     )
     parser.add_argument(
         "--target",
         type=target_argument,
-        help="what to check for: cuda, cuda:sm_80, hip:gfx942, metal, cpu (default: cuda:sm_90)",
+        help="what to check for: cuda, cuda:sm_80, hip:gfx942, metal, cpu (default: the project's, else "
+        "cuda:sm_90)",
     )
     parser.add_argument(
         "--select",
         type=rules_argument,
         metavar="RULES",
-        help="report only these rules or families, separated by commas, as in shape,gemm-scope",
+        help="report only these rules or families, separated by commas, as in shape,gemm-scope, whatever "
+        "the project selects",
     )
     parser.add_argument(
-        "--ignore", type=rules_argument, metavar="RULES", help="do not report these rules or families"
+        "--ignore",
+        type=rules_argument,
+        metavar="RULES",
+        help="do not report these rules or families, whatever the project ignores",
     )
     parser.add_argument("--format", choices=("text", "json", "sarif"), default="text", help="default: text")
     what = parser.add_mutually_exclusive_group()
@@ -95,6 +100,8 @@ def execute(options: argparse.Namespace) -> int:
     missing = [p for p in options.paths if p != _STDIN and not _exists(p)]
     files = find_python_files([p for p in options.paths if p not in missing])
     checked = _check_all(options, [_read(options, file) for file in files])
+    if not checked and not missing:
+        print(f"no Python files or notebooks in {', '.join(map(str, options.paths))}", file=sys.stderr)
     problems = [p for c in checked for p in c.problems]
     if checked or options.format != "text":  # a machine always gets a document
         _show(options, checked, problems)

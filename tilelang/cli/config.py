@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from tilelang.arch.target import Target
@@ -23,3 +24,10 @@ def config_for(file: Path, projects: Projects | None = None) -> Project:
 def target_for(file: Path, chosen: Target | None) -> Target:
     """The target chosen on the command line, else the project's, else the default. Raises UsageError."""
     return chosen or config_for(file).target or DEFAULT_TARGET
+
+
+def choice_for(file: Path, kernel: str, chosen: Mapping[str, str]) -> dict[str, str]:
+    """The values of a kernel's parameters: those `chosen` on the command line over the project's. Raises
+    UsageError.
+    """
+    return {**config_for(file).choice(kernel, kernel.rpartition(".")[2]), **chosen}

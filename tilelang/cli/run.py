@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilelang.cli.config import target_for
+from tilelang.cli.config import choice_for, target_for
+from tilelang.cli.notebooks import is_notebook
 from tilelang.cli.sources import UnreadableError, read_source
 from tilelang.cli.usage import FAILED, FINE, UsageError, add_kernel_argument, read_choice, split_kernel
 from tilelang.diagnostics.problem import Severity
@@ -40,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     file, name = split_kernel(options.kernel)
+    if is_notebook(file):
+        raise UsageError(f"{file} is a notebook: its kernels are checked and compiled from here, run in it")
     try:
         text = read_source(file)
     except UnreadableError as error:
@@ -65,7 +68,8 @@ def _report(file: Path, text: str, name: str | None, choice: Mapping[str, str]) 
     qualified_name = the_kernel(file, text, name)
     module = StaticModule(str(file), text)
     kernel = next(k for k in module.kernels if k.qualified_name == qualified_name)
-    return check_kernel(module, kernel, target_for(file, None).name, choice)
+    values = choice_for(file, qualified_name, choice)
+    return check_kernel(module, kernel, target_for(file, None).name, values)
 
 
 def _run(request: dict[str, Any], file: Path, timeout_s: float) -> RunResult:

@@ -89,9 +89,11 @@ def _incomplete(program: TileProgram, problems: Sequence[Problem]) -> str:
     if program.missing:
         names = ", ".join(program.missing)
         example = ", ".join(f"{name}=..." for name in program.missing)
+        table = f"[tool.tilelang.specialisations.{program.name}]"
         return (
-            f"{program.qualified_name} has no value for {names}: give one by a default, "
-            f"or by a comment above it: # tilelang: specialize({example})"
+            f"{program.qualified_name} has no value for {names}: give one by a default, by -D on the command "
+            f"line, in {table} of pyproject.toml, or by a comment above the kernel: "
+            f"# tilelang: specialize({example})"
         )
     unknown = next((b for b in program.buffers if isinstance(b.dtype, Unknown)), None)
     if unknown is not None:

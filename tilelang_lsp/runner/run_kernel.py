@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import inspect
 import itertools
 import json
 import linecache
 import math
 import os
+import re
 import sys
 import threading
 import time
@@ -61,6 +63,8 @@ _OUT_OF_BOUNDS = (
     "misaligned address",
     "operation not supported on global/shared address space",
 )
+
+_RELATIVE_IMPORT = re.compile(r"^\s*from\s*\.", re.MULTILINE)
 
 
 class RunError(Exception):
@@ -165,13 +169,19 @@ def import_torch() -> Any:
 
 def load_module(path: str, text: str) -> types.ModuleType:
     """Execute the text of the editor as a module, saved or not. `__name__` is not "__main__"."""
-    sys.path[0] = os.path.dirname(path)
-    # The compiler reads a kernel's source through linecache; it must see the editor's text, not the disk's.
-    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    root, package = package_of(path)
+    sys.path[:1] = list(dict.fromkeys((os.path.dirname(path), root)))
     module = types.ModuleType("__tilelang_run__")
     module.__file__ = path
+    module.__package__ = package
     sys.modules[module.__name__] = module
     try:
+        if package and _RELATIVE_IMPORT.search(text):
+            # It may import the file as it is on disk, which is read before the editor's text takes its place.
+            importlib.import_module(package)
+        # The compiler reads a kernel's source through linecache; it must see the editor's text, not the
+        # disk's.
+        linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
         # Without `dont_inherit` this file's own `from __future__` would hold for theirs.
         exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
     except SyntaxError as error:
@@ -181,6 +191,15 @@ def load_module(path: str, text: str) -> types.ModuleType:
         line = line_in(error, path)
         raise RunError(f"importing {os.path.basename(path)} failed: {describe(error)}", line) from error
     return module
+
+
+def package_of(path: str) -> tuple[str, str]:
+    """(the folder from which a file is imported, the package it is in), "" for one in no package."""
+    folder, names = os.path.dirname(path), []
+    while os.path.isfile(os.path.join(folder, "__init__.py")) and os.path.basename(folder):
+        folder, name = os.path.split(folder)
+        names.insert(0, name)
+    return folder, ".".join(names)
 
 
 def line_in(error: BaseException, path: str) -> int | None:
