@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilelang.analysis.affine import affine
-from tilelang.analysis.iterations import iterations
+from tilelang.analysis.iterations import iterations, ranges_around
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Edit, Fix, Problem, Related
 from tilelang.diagnostics.rules.bounds import INDEX_LET_THROUGH
 from tilelang.diagnostics.span import Span
 from tilelang.ir.evaluate import NotEvaluable
-from tilelang.ir.prove import free_vars
+from tilelang.ir.prove import free_vars, substitute
 from tilelang.ir.tile_program import Access, Guard
 from tilelang.ir.values import Index, Unknown, Value, as_int, show
 from tilelang.ops.operands import declared
@@ -22,6 +22,9 @@ from tilelang.ops.source_edits import span_text
 
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
+
+
+_BINARY = (X.And, X.Or, X.EQ, X.NE, X.LT, X.LE, X.GT, X.GE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +64,10 @@ def _lets_through(subject: Subject, access: Access, dim: int, index: Index) -> G
     at_end = [g for c, g in conditions if _at_most(subject, c, start, size)]
     if not at_end or any(_bounds_closer(subject, c, start, size) for c, _ in conditions):
         return None
+    if any(loop in subject.loops_with_jumps for loop in access.context.loops):
+        return None  # which may leave at the end
+    if any(_asks_more(subject, g.condition, start) for g in access.context.guards):
+        return None
     return at_end[0] if _may_reach(subject, access, start, size) else None
 
 
@@ -91,6 +98,29 @@ def _bounds_closer(subject: Subject, comparison: _Comparison, start: Value, size
     return _same(subject, comparison.small, start) and not _at_most(subject, comparison, start, size)
 
 
+def _asks_more(subject: Subject, condition: Value, start: Value, negated: bool = False) -> bool:
+    """Whether a condition has another say about the index: `i != N`, or one of several that may hold."""
+    condition = subject.definitions.get(condition, condition)  # type: ignore[call-overload]
+    if isinstance(condition, X.Not):
+        return _asks_more(subject, condition.a, start, not negated)
+    if isinstance(condition, X.And if negated else X.Or):
+        return _about(subject, condition, start)
+    if isinstance(condition, X.And | X.Or):
+        return any(_asks_more(subject, part, start, negated) for part in (condition.a, condition.b))
+    return isinstance(condition, X.EQ | X.NE) and _about(subject, condition, start)
+
+
+def _about(subject: Subject, condition: Value, start: Value) -> bool:
+    """Whether any comparison in a condition is about the index."""
+    condition = subject.definitions.get(condition, condition)  # type: ignore[call-overload]
+    if isinstance(condition, X.Not):
+        return _about(subject, condition.a, start)
+    sides = (condition.a, condition.b) if isinstance(condition, _BINARY) else ()
+    if isinstance(condition, X.And | X.Or):
+        return any(_about(subject, side, start) for side in sides)
+    return any(_same(subject, side, start) for side in sides)
+
+
 def _same(subject: Subject, a: Value, b: Value) -> bool:
     one, other = as_int(a), as_int(b)
     if one is not None or other is not None:
@@ -109,8 +139,21 @@ def _may_reach(subject: Subject, access: Access, start: Value, size: Value) -> b
         return bool((points.active & (at == limit)).any())
     if as_int(size) is not None and any(X.is_buffer_var(v) for v in free_vars(start)):
         return False  # an index from memory: what it can be is not known
+    last = _last(subject, access, start)
+    return last is not None and not any(subject.prover.less(v, size) for v in (start, last))
+
+
+def _last(subject: Subject, access: Access, start: Value) -> Value | None:
+    """The index in the last iteration of what is around it; None for what is no sum."""
     form = affine(start)
-    return form is not None and subject.prover.less(start, size) is not True
+    if form is None:
+        return None
+    ends = {
+        v: low + extent - 1
+        for v, (low, extent) in ranges_around(subject, access.context).items()
+        if form.terms.get(v, 0) > 0 and not isinstance(low, Unknown) and not isinstance(extent, Unknown)
+    }
+    return substitute(start, ends)
 
 
 def _problem(subject: Subject, access: Access, dim: int, index: Index, guard: Guard) -> Problem:
