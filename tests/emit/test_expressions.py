@@ -164,6 +164,30 @@ def test_narrow_integers_wrap(tmp_path: Path) -> None:
     assert run_cpp(text + main, tmp_path) == str(-56 // 2)
 
 
+@pytest.mark.parametrize(
+    ("source", "value", "target"),
+    [("uint32", 0xFFFFFFFD, "int32"), ("int64", 2**31, "int32"), ("int32", 200, "int8")],
+)
+def test_a_conversion_that_wraps_is_divided_with_a_floor(
+    source: str, value: int, target: str, tmp_path: Path
+) -> None:
+    """What was never negative may be so in the dtype it is converted to: votes of a warp as int32."""
+
+    def make(a: Any, b: Any, tx: Any) -> Any:
+        known = X.BitwiseAnd(a[tx], X.const(2**32 - 1 if source == "int64" else value, source))
+        turned = X.Cast(target, known)
+        left = X.FloorMod(turned, X.const(8, target)) * X.const(8, target)
+        return X.BufferStore(b, X.Cast(source, left + X.FloorDiv(turned, X.const(50, target))), [tx])
+
+    text = print_kernel(statement_in_kernel(make, source), HOST).text
+    types = {"uint32": "unsigned", "int64": "long long", "int32": "int"}
+    number = f"({types[source]}){value}ull"
+    main = f'int main() {{ {types[source]} A[1] = {{ {number} }}, B[1]; k(A, B); printf("%d", (int)B[0]); }}'
+    wrapped = int(np.array(value).astype(target))
+    expected = np.array(wrapped % 8 * 8 + wrapped // 50).astype(target)
+    assert run_cpp(text + main, tmp_path) == str(expected)
+
+
 @needs_clang
 @pytest.mark.parametrize("dialect", [HIP, METAL], ids=lambda d: d.name)
 @pytest.mark.parametrize("dtype", ["int8", "int16", "uint8"])

@@ -120,7 +120,8 @@ def traced(expression: str) -> tuple[Any, dict[str, ir.Var]]:
                 O[0] = {expression}
     """
     program = static(text)
-    assert program.problems == [], program.problems
+    found = [p for p in program.problems if p.rule != "same-operands"]  # what is drawn may be `a - a`
+    assert found == []
     (store,) = [n for n in walk(program.body) if isinstance(n, Store)]
     return store.value, {p.name: p.scalar for p in program.params if p.scalar is not None}
 

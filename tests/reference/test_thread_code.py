@@ -137,3 +137,39 @@ def test_a_warp_reduction_that_part_of_a_warp_reaches_is_an_error() -> None:
     assert b[:32].tolist() == [32.0] * 32
     with pytest.raises(ReferenceFailure, match="needs all 32 lanes of a warp, but 8 of warp 1 reach it"):
         compiled.reference(b, 40)
+
+
+COUNTED = """
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def k(A):
+    A: T.Tensor((32,), T.int32)
+    B = T.empty((4, 8), T.int32)
+    with T.Kernel(1, threads=32):
+        tx = T.get_thread_binding(0)
+        n = T.alloc_var(T.int32, init=2)
+        s = T.alloc_shared((4, 8), T.int32)
+        T.clear(s)
+        {change}
+        while n > 0:
+            n -= 1
+            for i, j in T.Parallel(4, 8):
+                s[i, j] += n + 1
+        A[tx] = n
+        T.copy(s, B)
+    return B
+"""
+
+
+def test_a_loop_of_the_block_reads_what_its_threads_agree_on() -> None:
+    func = tile_function(StaticModule("k.py", COUNTED.format(change="pass")), "k")
+    a = torch.ones(32, dtype=torch.int32)
+    assert (run(func, a) == 3).all() and (a == 0).all()
+
+
+def test_a_loop_of_the_block_has_no_thread_of_its_own() -> None:
+    func = tile_function(StaticModule("k.py", COUNTED.format(change="n = tx % 2 + 1")), "k")
+    with pytest.raises(ReferenceFailure, match=r"n differs between threads inside T\.Parallel"):
+        run(func, torch.ones(32, dtype=torch.int32))

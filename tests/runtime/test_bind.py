@@ -100,6 +100,16 @@ def test_one_unknown_in_an_expression_is_solved_from_it():
         Binder(doubled).bind([torch.zeros(9)])
 
 
+def test_half_a_size_waits_for_the_whole_one():
+    """Packed weights stand before what says how many there are."""
+    halved = plan(tensor("B", "N // 2"), tensor("V", "N"), symbols=("N",))
+    assert Binder(halved).bind([torch.zeros(4), torch.zeros(9)]).sizes == {"N": 9}
+    with refused("B shape[0] mismatch"):
+        Binder(halved).bind([torch.zeros(5), torch.zeros(9)])
+    with refused("kernel cannot work out N from the shapes of its arguments: dimension 0 of B is N // 2"):
+        Binder(plan(tensor("B", "N // 2"), symbols=("N",))).bind([torch.zeros(4)])
+
+
 def test_a_size_that_nothing_determines():
     with refused("kernel cannot work out M, N from the shapes of its arguments: dimension 0 of A is M + N"):
         Binder(plan(tensor("A", "M + N"), symbols=("M", "N"))).bind([torch.zeros(10)])

@@ -82,6 +82,7 @@ class Machine:
         self.expressions = Expressions(self._load, self._value_call)
         self._frames: list[_Frame] = []
         self._by_threads = False
+        self._apart: frozenset[int] = frozenset()  # storages in which threads differ, inside T.Parallel
         self._steps = 0
         self._span: Any = None  # of the statement that runs, where an expression has none
 
@@ -292,6 +293,8 @@ class Machine:
         frames, self._frames = self._frames, []
         by_threads, self._by_threads = self._by_threads, False
         going_on = active  # behind the loop thread code has all its lanes again
+        apart = self._apart
+        of_threads = self._one_of_threads(active) if by_threads else {}
         if by_threads:
             active = self._as_one(active)
         extent = (
@@ -314,9 +317,30 @@ class Machine:
         if extent:
             self.run(loop.body, inside)
         self._gather(private, count, extent, inside)
+        for handle, old in of_threads.items():
+            storage = self.tensors[handle].storage
+            storage.data = np.where(going_on[:, None], storage.data, old)
+        self._apart = apart
         self.expressions.values = outer
         self._frames, self._by_threads = frames, by_threads
         return going_on
+
+    def _one_of_threads(self, active: np.ndarray) -> dict[int, np.ndarray]:
+        """Before a loop of the whole block: one copy of the private arrays that all its threads agree on.
+        Returns what the threads held.
+        """
+        before, apart = {}, set()
+        for handle, tensor in self.tensors.items():
+            data = tensor.storage.data
+            if not tensor.private or data.shape[0] != active.size or active.size == 1 or not active.any():
+                continue
+            rows = data[active]
+            if (rows == rows[:1]).all():
+                before[handle], tensor.storage.data = data, rows[:1].copy()
+            else:
+                apart.add(id(tensor.storage))
+        self._apart = frozenset(apart)
+        return before
 
     def _spread(self, count: int, extent: int) -> dict[int, np.ndarray]:
         """Give every lane its own copy of the private arrays. Returns what they held before."""
@@ -370,6 +394,7 @@ class Machine:
 
     def _store(self, stmt: Any, active: np.ndarray) -> None:
         tensor = self._tensor(stmt.buffer)
+        self._refuse_of_threads(tensor, stmt.span)
         fold = fold_of(stmt) if not tensor.private and active.size > 1 else None
         if fold is not None:
             self._fold(tensor, stmt, *fold, active)
@@ -552,7 +577,13 @@ class Machine:
     def _tensor(self, buffer: Any) -> Tensor:
         return self.tensors[buffer.__chandle__()]
 
+    def _refuse_of_threads(self, tensor: Tensor, span: Any) -> None:
+        """Iterations of T.Parallel belong to no thread that an author could name."""
+        if tensor.private and id(tensor.storage) in self._apart:
+            raise ReferenceFailure(f"{tensor.name} differs between threads inside T.Parallel", span)
+
     def _load(self, expr: Any, active: np.ndarray) -> np.ndarray:
+        self._refuse_of_threads(self._tensor(expr.source), expr.span or self._span)
         indices = [self.expressions.value(i, active) for i in expr.indices]
         return self._tensor(expr.source).load(indices, active, expr.span or self._span)
 

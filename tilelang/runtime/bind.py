@@ -319,19 +319,27 @@ class _Solver:
                 )
 
     def _solve_open(self) -> None:
-        progress = True
-        while self._open and progress:
-            progress = False
-            for equation in list(self._open):
-                unknown = [s for s in equation.size.symbols if s not in self.sizes]
-                if len(unknown) > 1:
-                    continue
-                if unknown:
-                    self._solve(equation, unknown[0])
-                else:
-                    self._check(equation)
-                self._open.remove(equation)
-                progress = True
+        """Work out what can be. A symbol is read where it stands alone, else solved for where a size is
+        linear in it; `N // 2` fixes no N, it waits for another size that does.
+        """
+        while self._open:
+            ready = [e for e in self._open if not self._unknown(e)]
+            for equation in ready:
+                self._check(equation)
+            self._open = [e for e in self._open if e not in ready]
+            alone = next((e for e in self._open if self._unknown(e) == [e.size.text]), None)
+            chosen = alone or next((e for e in self._open if self._solvable(e)), None)
+            if chosen is None:
+                return
+            self._solve(chosen, self._unknown(chosen)[0])
+            self._open.remove(chosen)
+
+    def _unknown(self, equation: _Equation) -> list[str]:
+        return [s for s in equation.size.symbols if s not in self.sizes]
+
+    def _solvable(self, equation: _Equation) -> bool:
+        unknown = self._unknown(equation)
+        return len(unknown) == 1 and equation.size.is_linear(unknown[0], self.sizes)
 
     def _solve(self, equation: _Equation, symbol: str) -> None:
         size = equation.size

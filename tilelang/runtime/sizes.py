@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -47,6 +48,12 @@ class Size:
     @property
     def is_number(self) -> bool:
         return not self.symbols
+
+    def is_linear(self, symbol: str, known: Mapping[str, int]) -> bool:
+        """Whether each step of `symbol` changes this size by the same amount, not 0, as far as tried."""
+        steps = [self.evaluate({**known, symbol: x}) for x in range(4)]
+        slopes = {b - a for a, b in itertools.pairwise(steps)}
+        return len(slopes) == 1 and 0 not in slopes
 
     def solve(self, symbol: str, value: int, known: Mapping[str, int]) -> int | None:
         """The integer for `symbol` that makes this size `value`; None if there is none, or it is not linear

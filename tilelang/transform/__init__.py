@@ -2,8 +2,7 @@
 
 from typing import NoReturn
 
-from tvm.ir.transform import PassContext
-
+from tilelang.jit.pass_contexts import PassContext
 from tilelang.transform.pass_config import PassConfigKey
 from tilelang.transform.simplify import simplify_prim_func
 

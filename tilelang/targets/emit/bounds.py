@@ -38,14 +38,45 @@ class Bounds:
             return found or (_UNSIGNED if _is_unsigned(e) else EVERYTHING)
         rule = _RULES.get(kind)
         if rule is not None:
-            return rule(self.interval(e.a), self.interval(e.b))
+            return _held(e, rule(self.interval(e.a), self.interval(e.b)))
         if kind is X.Cast:
-            return self.interval(e.value) if _is_integer(e.value) else EVERYTHING
+            return _converted(self.interval(e.value), _range_of(e.value), _range_of(e))
         if kind is X.Select:
             return _hull(self.interval(e.true_value), self.interval(e.false_value))
         if kind is ir.Call and e.op.name == "prim.if_then_else":
             return _hull(self.interval(e.args[1]), self.interval(e.args[2]))
         return _UNSIGNED if _is_unsigned(e) else EVERYTHING
+
+
+def _held(e: Any, found: Interval) -> Interval:
+    """What is left of a result in its dtype: unsigned and narrow numbers wrap around.
+
+    Signed numbers of 32 bits and more are taken not to overflow, as index arithmetic is.
+    """
+    low, high = _range_of(e)
+    wraps = low == 0 or high < 1 << 16
+    return (low, high) if wraps and not (low <= found[0] and found[1] <= high) else found
+
+
+def _converted(value: Interval, source: Interval, target: Interval) -> Interval:
+    """A number in another dtype: the same where that dtype has it, any number of the dtype otherwise."""
+    low, high = max(value[0], source[0]), min(value[1], source[1])
+    return (low, high) if target[0] <= low and high <= target[1] else target
+
+
+def _range_of(e: Any) -> Interval:
+    """The numbers that the dtype of an expression holds; everything for floats."""
+    dtype = _dtype(e)
+    if dtype == "bool":
+        return 0, 1
+    unsigned = dtype.startswith("uint")
+    if not unsigned and not dtype.startswith("int"):
+        return EVERYTHING
+    width = dtype.removeprefix("u").removeprefix("int")
+    if not width.isdigit():  # a vector
+        return EVERYTHING
+    bits = int(width)
+    return (0, (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
 def _hull(a: Interval, b: Interval) -> Interval:
@@ -120,7 +151,3 @@ def _dtype(e: Any) -> str:
 
 def _is_unsigned(e: Any) -> bool:
     return _dtype(e).startswith("uint")
-
-
-def _is_integer(e: Any) -> bool:
-    return _dtype(e).startswith(("int", "uint", "bool"))
