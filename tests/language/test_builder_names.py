@@ -415,6 +415,48 @@ def k(A, B):
     assert any(said in problem.message for problem in problems), [p.message for p in problems]
 
 
+BY_DIMENSIONS = {
+    """x = T.var("float32")
+        T.launch_thread("threadIdx.x", 32)
+        B[bx] = x""": "is given no value",
+    """T.launch_thread("threadIdx.x", 32)
+        with T.Kernel(1):
+            B[0] = 1""": "inside another one",
+}
+
+
+@pytest.mark.parametrize(("body", "said"), BY_DIMENSIONS.items())
+def test_a_launch_by_dimensions_is_checked_as_others_are(body: str, said: str) -> None:
+    text = f"""
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def k(B):
+    B: T.Tensor((64,), T.float32)
+    with T.launch_thread("blockIdx.x", 1) as bx:
+        {body}
+"""
+    problems = check_source("k.py", text, "cuda:sm_90").all_problems()
+    assert any(said in problem.message for problem in problems), [p.message for p in problems]
+
+
+def test_a_loop_around_a_launch_by_dimensions_is_refused() -> None:
+    text = """
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def k(B, n: int):
+    B: T.Tensor((64,), T.float32)
+    while n > 0:
+        with T.launch_thread("blockIdx.x", 64) as bx:
+            B[bx] = 1
+"""
+    problems = check_source("k.py", text, "cuda:sm_90").all_problems()
+    assert [p.rule for p in problems] == ["outside-launch"], [p.message for p in problems]
+
+
 NUMBERED = """
 @tilelang.jit
 def numbered(A):

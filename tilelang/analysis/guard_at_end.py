@@ -178,5 +178,5 @@ def _fixes(subject: Subject, guard: Guard) -> tuple[Fix, ...]:
     if text.count("<=") != 1 or ">" in text:
         return ()
     column = guard.span.column + text.index("<=")
-    place = type(guard.span)(guard.span.path, guard.span.line, column, guard.span.line, column + 2)
+    place = Span(guard.span.path, guard.span.line, column, guard.span.line, column + 2)
     return (Fix("Write `<`", (Edit(place, "<"),)),)

@@ -8,11 +8,20 @@ where the contents of tensors come from and go to ask the whole, for another lau
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tilelang.analysis.subject import Subject
-from tilelang.ir.tile_program import Alloc, For, If, Launch, Node, TileProgram, walk
+from tilelang.ir.tile_program import Alloc, For, If, Launch, Node, walk
 from tilelang.ir.values import Buffer
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A launch, the tiles that its blocks have and the buffers that they touch."""
+
+    launch: Launch
+    tiles: frozenset[Buffer]
+    touched: frozenset[Buffer]
 
 
 def launch_by_launch(subject: Subject) -> list[Subject]:
@@ -20,40 +29,46 @@ def launch_by_launch(subject: Subject) -> list[Subject]:
     launches = subject.program.launches()
     if len(launches) < 2:
         return [subject]
-    return [_only(subject, launch, [o for o in launches if o is not launch]) for launch in launches]
+    parts = [_part(subject, launch) for launch in launches]
+    owners: list[_Part | None] = [None] * len(subject.program.accesses)
+    for part in parts:
+        begin, end = part.launch.accesses
+        owners[begin:end] = [part] * (end - begin)
+    return [_only(subject, part, parts, owners) for part in parts]
 
 
-def _only(subject: Subject, launch: Launch, others: list[Launch]) -> Subject:
+def _part(subject: Subject, launch: Launch) -> _Part:
     program = subject.program
-    tiles = {n.buffer for other in others for n in walk(other.body) if isinstance(n, Alloc)}
-    left_out = {k for other in others for k in range(*other.accesses)}
-    kept = [a for k, a in enumerate(program.accesses) if k not in left_out]
-    part = replace(
+    tiles = frozenset(n.buffer for n in walk(launch.body) if isinstance(n, Alloc))
+    records = replace(program, body=[launch]).ops()
+    touched = {access.region.buffer.storage for r in records for access in subject.accesses(r)}
+    touched |= {a.buffer.storage for a in program.accesses[slice(*launch.accesses)]}
+    return _Part(launch, tiles, frozenset(touched))
+
+
+def _only(subject: Subject, part: _Part, parts: list[_Part], owners: list[_Part | None]) -> Subject:
+    program, others = subject.program, [p for p in parts if p is not part]
+    tiles: frozenset[Buffer] = frozenset().union(*(p.tiles for p in others))
+    alone = replace(
         program,
-        body=_without(program.body, others),
+        body=_without_others(program.body, part.launch),
         buffers=[b for b in program.buffers if b.storage not in tiles],
-        accesses=kept,
+        accesses=[a for a, of in zip(program.accesses, owners, strict=True) if of is None or of is part],
         problems=[],
     )
-    elsewhere = {a.buffer.storage for k, a in enumerate(program.accesses) if k in left_out}
-    elsewhere |= _touched_by_operations(subject, program, others)
-    return Subject(part, subject.target, subject.text, elsewhere=frozenset(elsewhere))
+    elsewhere: frozenset[Buffer] = frozenset().union(*(p.touched for p in others))
+    return Subject(alone, subject.target, subject.text, elsewhere=elsewhere)
 
 
-def _without(nodes: Iterable[Node], others: list[Launch]) -> list[Node]:
+def _without_others(nodes: Iterable[Node], launch: Launch) -> list[Node]:
     kept: list[Node] = []
     for node in nodes:
-        if isinstance(node, Launch) and any(node is other for other in others):
+        if isinstance(node, Launch) and node is not launch:
             continue
         if isinstance(node, For):
-            node = replace(node, body=_without(node.body, others))
+            node = replace(node, body=_without_others(node.body, launch))
         elif isinstance(node, If):
-            body, orelse = _without(node.body, others), _without(node.orelse, others)
+            body, orelse = _without_others(node.body, launch), _without_others(node.orelse, launch)
             node = replace(node, body=body, orelse=orelse)
         kept.append(node)
     return kept
-
-
-def _touched_by_operations(subject: Subject, program: TileProgram, others: list[Launch]) -> set[Buffer]:
-    inside = replace(program, body=list(others)).ops()
-    return {access.region.buffer.storage for record in inside for access in subject.accesses(record)}

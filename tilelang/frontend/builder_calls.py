@@ -38,6 +38,7 @@ from tilelang.frontend.scalars import any_unknown, named_type, read_element, sca
 from tilelang.frontend.set_bits import nth_set_bit
 from tilelang.frontend.tensors import view
 from tilelang.frontend.thread_calls import THREAD_CALLS, exchange
+from tilelang.frontend.thread_launches import env_thread
 from tilelang.ir.build import POINTERS
 from tilelang.ir.values import Buffer, Index, Region, Unknown
 from tilelang.language.dtypes import DType
@@ -289,6 +290,7 @@ def _truncated(make: Callable[[Any, Any], Any], of_floats: type[ast.operator], a
 
 BUILDER_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     **BUILDER_VALUES,
+    "env_thread": env_thread,
     "Add": _on_numbers(lambda a, b: binary(ast.Add, a, b)),
     "Sub": _on_numbers(lambda a, b: binary(ast.Sub, a, b)),
     "Mul": _on_numbers(lambda a, b: binary(ast.Mult, a, b)),

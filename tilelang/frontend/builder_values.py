@@ -20,7 +20,6 @@ from tilelang.frontend.operators import binary, cast, literal
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, named_type, read_element, scalar
 from tilelang.frontend.thread_calls import THREAD_CALLS
-from tilelang.frontend.thread_launches import env_thread
 from tilelang.ir.prove import substitute
 from tilelang.ir.tile_program import Bind
 from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int, show
@@ -256,7 +255,6 @@ BUILDER_VALUES: Mapping[str, Callable[[Run, Bound], Any]] = {
     "let": _let,
     "Call": _call,
     "isnullptr": _is_null,
-    "env_thread": env_thread,
     "mma_fill": _fill,
     "mma_store": _store,
     "reads": _nothing,

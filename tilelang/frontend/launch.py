@@ -10,39 +10,34 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
-from tilelang.diagnostics.problem import Related
-from tilelang.diagnostics.rules.order import LOOP_AROUND_LAUNCH
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.allreduce import CommReducer
 from tilelang.frontend.branch_builders import branch_builder, is_branch_builder, one_by_one
-from tilelang.frontend.builder_values import refuse_unbound
 from tilelang.frontend.constants import unknown_number
 from tilelang.frontend.discovery import resolve
 from tilelang.frontend.extern_calls import address, import_source
+from tilelang.frontend.launches import SOURCE_ENTRY, launched, may_launch
 from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.model import Flow, Frame
 from tilelang.frontend.names import bind_name
 from tilelang.frontend.operators import disjunction
-from tilelang.frontend.regions import join, leave_loop, take_changes, traced_region
+from tilelang.frontend.regions import join, take_changes, traced_region
 from tilelang.frontend.run import Run, StopInterpreting
 from tilelang.frontend.scalars import any_unknown, named_type
 from tilelang.frontend.targets import assign
 from tilelang.frontend.tensors import read_size
 from tilelang.frontend.thread_launches import with_thread_launch
-from tilelang.frontend.thread_returns import refuse_others
 from tilelang.ir import tile_ops
 from tilelang.ir.build import UNNAMED_THREADS
 from tilelang.ir.prove import free_vars
-from tilelang.ir.tile_program import Alloc, Context, Evaluate, Guard, If, Launch
+from tilelang.ir.tile_program import Context, Evaluate, Guard, If, Launch
 from tilelang.ir.values import Region, Unknown, as_int, show
 from tilelang.language.launch import ClusterKernel, Kernel
 
 DEFAULT_THREADS = 128
-SOURCE_ENTRY = "tl.source_entry"  # attribute of the function: the entry of a hand-written kernel
 GROUP_THREADS = 128  # of a warp group, as wgmma wants them
 _MAX_DIMENSIONS = 3
-_MAX_LAUNCHES = 256  # of one `with T.Kernel` in loops of the function
 
 
 def with_statement(run: Run, node: ast.With) -> Flow | None:
@@ -109,18 +104,7 @@ def _is_launch(run: Run, node: ast.expr) -> bool:
 def _launch(
     run: Run, node: ast.With, item: ast.withitem, rest: list[ast.withitem], frame: Frame
 ) -> Flow | None:
-    if run.signature.stop_at_launch:
-        raise StopInterpreting
-    if run.launch is not None:
-        run.report(
-            UNSUPPORTED_PYTHON, frame.span, what="a launch cannot stand inside another `with T.Kernel(...)`"
-        )
-        return None
-    if run.attrs.get(SOURCE_ENTRY) is not None:
-        what = "a launch beside a T.CUDASourceCodeKernel: put it into a function of its own"
-        run.report(UNSUPPORTED_PYTHON, frame.span, what=what)
-        return None
-    if _repeated(run, frame):
+    if not may_launch(run, frame):
         return None
     import_source(run, frame.arguments.get("prelude"), frame.spans.get("prelude", frame.span), "T.Kernel")
     _cluster(run, frame)
@@ -130,48 +114,12 @@ def _launch(
     block_vars = tuple(run.fresh(n, "int32") for n in names)
     thread_vars = tuple(run.fresh(f"t{'xyz'[k]}", "int32") for k in range(len(threads or ())))
     launch = Launch(grid, threads, block_vars, thread_vars, [], frame.span)
-    # Tiles may be allocated before the launch; they are memory of its blocks all the same.
-    launch.body.extend(n for n in run.block if isinstance(n, Alloc))
-    run.block[:] = [n for n in run.block if not isinstance(n, Alloc)]
-    run.emit(launch)
-    run.launch, run.launched = launch, True
-    first = len(run.accesses)
-    try:
-        with run.nested(launch.body), traced_region(run, "launch", frame.span) as region:
-            _bind_blocks(run, item.optional_vars, block_vars)
-            flow = _with_items(run, node, rest)
-    finally:
-        run.launch = None
-        launch.accesses = first, len(run.accesses)
-    refuse_others(run, launch)
-    refuse_unbound(run)
-    leave_loop(run, region, launch=True)
-    if flow is not None and flow.kind == "return" and flow.value is None:
-        return None
-    return flow
 
+    def inside() -> Flow | None:
+        _bind_blocks(run, item.optional_vars, block_vars)
+        return _with_items(run, node, rest)
 
-def _repeated(run: Run, frame: Frame) -> bool:
-    """Whether the loops around a launch ask for more launches than are prepared, which is told then."""
-    count = 1
-    for loop in run.context.loops:
-        if any(isinstance(n, Unknown) for n in loop.extents):
-            continue
-        extents = [as_int(n) for n in (*loop.mins, *loop.extents)]
-        if loop.kind == "while" or None in extents:
-            around = "the `while` loop" if loop.kind == "while" else "this loop"
-            there = (Related(frame.span, "the launch in it"),)
-            run.report(LOOP_AROUND_LAUNCH, loop.span, related=there, loop=around)
-            return True
-        for extent in extents[len(loop.mins) :]:
-            count *= extent or 0
-    if count > _MAX_LAUNCHES:
-        what = (
-            f"a launch in a loop of the function with {count} iterations: a launch per iteration is prepared "
-        )
-        run.report(UNSUPPORTED_PYTHON, frame.span, what=f"{what}beforehand, and no more than {_MAX_LAUNCHES}")
-        return True
-    return False
+    return launched(run, launch, inside)
 
 
 def source_kernel(run: Run, frame: Frame) -> None:

@@ -9,16 +9,15 @@ from typing import Any
 
 from tvm import ir
 
-from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, UNSUPPORTED_PYTHON
+from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Bound
+from tilelang.frontend.launches import launched, may_launch
 from tilelang.frontend.model import Flow, Frame
-from tilelang.frontend.regions import leave_loop, traced_region
-from tilelang.frontend.run import Run, StopInterpreting
+from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import named_type
 from tilelang.frontend.targets import assign
 from tilelang.frontend.tensors import read_size
-from tilelang.frontend.thread_returns import refuse_others
-from tilelang.ir.tile_program import Alloc, Launch
+from tilelang.ir.tile_program import Launch
 from tilelang.ir.values import Unknown, as_int, show
 
 _CALLEE = "T.launch_thread"
@@ -51,17 +50,14 @@ def env_thread(run: Run, call: Bound) -> Any:
 
 def with_thread_launch(run: Run, item: ast.withitem, frame: Frame, go: Go) -> Flow | None:
     """One dimension; `go` interprets the body."""
-    if run.signature.stop_at_launch:
-        raise StopInterpreting
+    if run.dimensions is None and not may_launch(run, frame):
+        return None
     tag, var = _which(run, frame, item)
     extent = read_size(run, frame.arguments["extent"], frame.spans["extent"], "an extent of the launch")
     if tag is None or var is None:
         run.complete = False
         return None
     if run.dimensions is None:
-        if run.launch is not None:
-            run.report(UNSUPPORTED_PYTHON, frame.span, what="a launch cannot stand inside another one")
-            return None
         return _first(run, item, frame, (tag, var, extent), go)
     if tag in run.dimensions.given:
         what = f"the launch has {tag} already"
@@ -89,20 +85,18 @@ def _first(
     run: Run, item: ast.withitem, frame: Frame, dimension: tuple[str, ir.Var, Any], go: Go
 ) -> Flow | None:
     launch = Launch((1,), None, (run.fresh("bx"),), (), [], frame.span)
-    launch.body.extend(n for n in run.block if isinstance(n, Alloc))
-    run.block[:] = [n for n in run.block if not isinstance(n, Alloc)]
-    run.emit(launch)
-    run.launch, run.launched, run.dimensions = launch, True, Dimensions(launch)
+    run.dimensions = Dimensions(launch)
+
+    def inside() -> Flow | None:
+        flow = _inside(run, item, frame, dimension, go)
+        if launch.threads is None:
+            launch.threads, launch.thread_vars = (1,), (run.fresh("tx"),)
+        return flow
+
     try:
-        with run.nested(launch.body), traced_region(run, "launch", frame.span) as region:
-            flow = _inside(run, item, frame, dimension, go)
+        return launched(run, launch, inside)
     finally:
-        run.launch = run.dimensions = None
-    if launch.threads is None:
-        launch.threads, launch.thread_vars = (1,), (run.fresh("tx"),)
-    refuse_others(run, launch)
-    leave_loop(run, region, launch=True)
-    return None if flow is not None and flow.kind == "return" and flow.value is None else flow
+        run.dimensions = None
 
 
 def _inside(

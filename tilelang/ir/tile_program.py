@@ -209,10 +209,7 @@ class Launch:
     thread_vars: tuple[ir.Var, ...]  # used only by explicit thread code
     body: list[Node]
     span: Span
-    accesses: tuple[int, int] = (
-        0,
-        0,
-    )  # of the program, which stand in it: first, end
+    accesses: tuple[int, int] = (0, 0)  # which of the program's stand in it: the first, and behind the last
 
 
 Node = Alloc | Do | Store | Bind | Evaluate | For | If | Jump | Launch

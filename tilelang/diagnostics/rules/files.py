@@ -34,5 +34,3 @@ UNKNOWN_IGNORED_RULE = Rule(
     "A comment that ignores a rule should silence something.",
     "there is no rule called {rule}{hint}",
 )
-
-RULES: tuple[Rule, ...] = (UNREADABLE_FILE, UNUSED_IGNORE)
