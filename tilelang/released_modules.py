@@ -162,7 +162,8 @@ def _names(home: str, names: str) -> tuple[str, ...]:
     """The names of a table's line; "*" stands for all that are public."""
     if names != "*":
         return tuple(names.split())
-    return tuple(n for n in dir(importlib.import_module(home)) if not n.startswith("_"))
+    module = importlib.import_module(home)
+    return tuple(getattr(module, "__all__", None) or (n for n in dir(module) if not n.startswith("_")))
 
 
 def _language_parts() -> Mapping[str, str | None]:

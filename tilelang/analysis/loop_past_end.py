@@ -8,6 +8,7 @@ about, or whose index is shifted (the next tile, loaded ahead).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from tilelang.analysis import grid_order, mostly_outside, partly_used, wrong_variable
 from tilelang.analysis.affine import affine
@@ -137,7 +138,7 @@ def _used_otherwise(subject: Subject, node: For, var: ir.Var, places: list[Globa
     )
 
 
-def _outside_of_loads(value: object, var: ir.Var) -> bool:
+def _outside_of_loads(value: Any, var: ir.Var) -> bool:
     """Whether a value depends on the variable but by the elements that it reads."""
     if isinstance(value, ir.TensorLoad):
         return False

@@ -35,8 +35,8 @@ def find_rocm_path() -> str:
 
 def find_hipcc() -> str:
     """The path of hipcc. Raises RuntimeError without one."""
-    at = os.environ.get("ROCM_PATH", "/opt/rocm")
-    found = next((str(p) for p in (Path(at, "bin", "hipcc"),) if p.exists()), shutil.which("hipcc"))
+    usual = Path(os.environ.get("ROCM_PATH", "/opt/rocm"), "bin", "hipcc")
+    found = str(usual) if usual.exists() else shutil.which("hipcc")
     if found is None:
         raise RuntimeError("Cannot find hipcc: set ROCM_PATH; kernels do not need it where clang is")
     return found

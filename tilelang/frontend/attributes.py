@@ -191,8 +191,8 @@ def _buffer_attribute(run: Run, node: ast.Attribute, owner: Buffer | Region) -> 
             return BufferData("addresses of buffers are not supported", buffer, was_complete)
     if node.attr in LANGUAGE:  # `tile.reshape(...)`, as tensors of other libraries have it
         prefix = run.language_prefix() or "T"
-        said = {"owner": f"the buffer `{buffer.name}`", "hint": f"; use `{prefix}.{node.attr}`"}
-        return run.report(UNKNOWN_ATTRIBUTE, _name_span(run, node), name=node.attr, **said)
+        owned, advice = f"the buffer `{buffer.name}`", f"; use `{prefix}.{node.attr}`"
+        return run.report(UNKNOWN_ATTRIBUTE, _name_span(run, node), name=node.attr, owner=owned, hint=advice)
     return _missing(run, node, f"the buffer `{buffer.name}`", _BUFFER_ATTRIBUTES)
 
 

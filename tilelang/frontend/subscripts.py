@@ -29,8 +29,6 @@ from tilelang.ir.prove import free_vars
 from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int, show
 from tilelang.ops.operands import declared
 
-_NUMBERS = (int, float, bool)
-
 
 def subscript(run: Run, node: ast.Subscript) -> Any:
     """`value[...]` where it is read."""
@@ -44,7 +42,7 @@ def subscript(run: Run, node: ast.Subscript) -> Any:
     index = run.eval(node.slice)
     if isinstance(owner, Unknown):
         return owner
-    if type(owner) in _NUMBERS:
+    if isinstance(owner, int | float):
         return number_has_no_elements(run, node, owner)
     if id(owner) in run.tainted:
         return Unknown("the container is changed on a path that may not be taken")

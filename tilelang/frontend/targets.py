@@ -130,7 +130,7 @@ def _store_item(run: Run, target: ast.Subscript, value: Any, value_span: Span) -
     if isinstance(owner, Unknown) or any_unknown(index) is not None:
         taint(run, owner)
         return
-    if type(owner) in (int, float, bool):
+    if isinstance(owner, int | float):
         number_has_no_elements(run, target, owner)
         return
     if run.context.maybe:
