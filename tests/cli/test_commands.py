@@ -228,6 +228,14 @@ def test_values_of_the_project_count_for_compile(capsys, tmp_path: Path):
     assert out.startswith("// matmul for cuda:sm_80, with block_M=128, block_N=64")
 
 
+def test_annotated_files_say_which_they_are(capsys, tmp_path: Path, right: Path):
+    _, alone, _ = run(capsys, "check", right, "--annotate")
+    (tmp_path / "other.py").write_text(GEMM, encoding="utf-8")
+    _, both, _ = run(capsys, "check", right, tmp_path / "other.py", "--annotate")
+    assert "# ---" not in alone
+    assert both.startswith(f"# --- {right}\n{alone}") and f"\n# --- {tmp_path / 'other.py'}\n" in both
+
+
 def test_a_folder_without_files_is_said(capsys, tmp_path: Path):
     status, out, err = run(capsys, "check", tmp_path)
     assert (status, out, err) == (0, "", f"no Python files or notebooks in {tmp_path}\n")

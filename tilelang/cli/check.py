@@ -266,9 +266,11 @@ def _show(options: argparse.Namespace, checked: list[Checked], problems: list[Pr
         _print_json(to_sarif(problems, RULES, PACKAGE_VERSION, NotebookPlaces()))
         return
     if options.annotate:
-        for one in checked:
-            if one.annotated is not None:
-                print(one.annotated, end="" if one.annotated.endswith("\n") else "\n")
+        shown = [(one.path, one.annotated) for one in checked if one.annotated is not None]
+        for path, text in shown:
+            if len(shown) > 1:
+                print(f"# --- {path}")
+            print(text, end="" if text.endswith("\n") else "\n")
         return
     from tilelang.diagnostics.render_terminal import print_problems
 
