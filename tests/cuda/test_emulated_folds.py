@@ -11,6 +11,7 @@ from tests.cuda.kernels import lower_text, random, run_text
 from tests.emulator.block import run
 from tests.emulator.memory import poison
 from tests.test_folds import reduced_truth
+from tilelang.diagnostics.error import KernelError
 
 SCAN = """
 @tilelang.jit
@@ -277,3 +278,40 @@ def test_reducers_of_truth_values(op, meaning, rng):
     a, r = rng.random((16, 64)) < 0.9, np.zeros(64, bool)
     run_text(inspect.getsource(reduced_truth.function), {"A": a, "R": r}, op=repr(op))
     assert (r == meaning(a, axis=0)).all()
+
+
+PART = """
+@tilelang.jit
+def part(A, B, r0, r1, c0, c1, dim, threads):
+    A: T.Tensor((16, 16), "float32")
+    B: T.Tensor((c1 - c0 if dim == 0 else r1 - r0,), "float32")
+    with T.Kernel(1, threads=threads):
+        f = T.alloc_fragment((16, 16), "float32")
+        t = T.alloc_shared((c1 - c0 if dim == 0 else r1 - r0,), "float32")
+        for i, j in T.Parallel(16, 16):
+            f[i, j] = A[i, j] * 2
+        T.reduce_max(f[r0:r1, c0:c1], t, dim=dim)
+        T.copy(t, B)
+"""
+
+
+@pytest.mark.parametrize(
+    "part", [(14, 15, 4, 14), (0, 16, 5, 16), (4, 8, 8, 16), (3, 11, 7, 9), (0, 2, 0, 3)]
+)
+@pytest.mark.parametrize(("dim", "threads"), [(0, 128), (1, 64), (0, 32)])
+def test_parts_of_fragments(
+    rng: np.random.Generator, part: tuple[int, int, int, int], dim: int, threads: int
+) -> None:
+    """The layout of a part that does not begin at the fragment's first element is not the fragment's."""
+    r0, r1, c0, c1 = part
+    a, b = (
+        random(rng, (16, 16), "int32").astype("float32"),
+        poison((c1 - c0 if dim == 0 else r1 - r0,), "float32"),
+    )
+    run_text(PART, {"A": a, "B": b}, r0=r0, r1=r1, c0=c0, c1=c1, dim=dim, threads=threads)
+    assert np.array_equal(b, 2 * a[r0:r1, c0:c1].max(axis=dim))
+
+
+def test_a_part_that_no_layout_serves_is_refused(rng: np.random.Generator) -> None:
+    with pytest.raises(KernelError, match="use a shared copy of f here"):
+        lower_text(PART, "cuda:sm_90", r0=2, r1=4, c0=0, c1=3, dim=0, threads=128)

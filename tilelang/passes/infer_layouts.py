@@ -416,7 +416,8 @@ class _Inference:
         uses = []
         if reduce.src.source.scope() == FRAGMENT:
             indices = tuple(v + r.min for v, r in zip(loop_vars, reduce.src.region, strict=True))
-            uses.append(Use(reduce.src.source, indices, "read", tuple(range(len(extents)))))
+            plain = tuple(k if constant(r.min) == 0 else None for k, r in enumerate(reduce.src.region))
+            uses.append(Use(reduce.src.source, indices, "read", plain))
         if reduce.dst.source.scope() == FRAGMENT:
             uses.append(Use(reduce.dst.source, (), "reduce", reduced_dims(reduce)))
         return Site(stmt, loop_vars, extents, uses, reduce.span, 1, outer, False, reduce)

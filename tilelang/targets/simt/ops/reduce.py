@@ -178,17 +178,23 @@ class _Lowering:
         if self.kind.absolute:
             value = X.abs(value)
         update = self._set(part, o, self.kind.combine(X.BufferLoad(part, [o]), value))
-        dims = range(len(indices)) if self.src.scope() != FRAGMENT else (self.reduce.dim,)
+        # What lies beyond a whole fragment has registers of its own, whose rows are not stored.
+        padded = self.src.scope() == FRAGMENT and self._whole()
+        dims = (self.reduce.dim,) if padded else range(len(indices))
         return _when(self._inside(indices, dims), update, self.span)
 
     def _element(self, indices: list[Any], position: Any) -> Any:
         if self.src.scope() == FRAGMENT:
             held = self.block.fragment(self.src)
-            whole = all(constant(r.min) == 0 for r in self.reduce.src.region)
-            same = whole and held.digits == self.source.digits
+            same = self._whole() and held.digits == self.source.digits
             register = position if same else self.block.simplify(held.register(self._shifted(indices)))
             return X.BufferLoad(self.block.registers(self.src), [register])
         return X.BufferLoad(self.src, self._shifted(indices))
+
+    def _whole(self) -> bool:
+        """Whether all of the source is reduced, not a part of it."""
+        sizes = zip(self.reduce.src.region, self.src.shape, strict=True)
+        return all(constant(r.min) == 0 and constant(r.extent) == constant(n) for r, n in sizes)
 
     def _shifted(self, indices: list[Any]) -> list[Any]:
         return [self.block.simplify(r.min + i) for r, i in zip(self.reduce.src.region, indices, strict=True)]
