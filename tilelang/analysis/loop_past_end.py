@@ -17,7 +17,7 @@ from tilelang.analysis.subject import Subject
 from tilelang.analysis.tensor_use import TensorUses, tensor_uses
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.bounds import LOOP_PAST_END
-from tilelang.ir.prove import free_vars, operands_of
+from tilelang.ir.prove import free_vars, operands_of, substitute
 from tilelang.ir.tile_program import Bind, Do, Evaluate, For, If, Loop, Store, walk
 from tilelang.ir.values import Region, as_int, show
 from tilelang.ops.operands import declared
@@ -57,7 +57,7 @@ def _past(subject: Subject, uses: TensorUses, node: For) -> Problem | None:
     ]
     if not places or _used_otherwise(subject, node, var, places):
         return None
-    beyond = [_steps_beyond(uses, place, loop) for place in places]
+    beyond = [_steps_beyond(subject, uses, place, loop) for place in places]
     if any(b is None for b in beyond):
         return None
     (dim, outside, count), place = next((b, p) for b, p in zip(beyond, places, strict=True) if b is not None)
@@ -73,11 +73,15 @@ def _past(subject: Subject, uses: TensorUses, node: For) -> Problem | None:
         buffer=place.buffer.name,
         size=show(size),
         when=f" with {given}" if given else "",
-        does="writes nothing" if place.writes else "reads zeros",
+        does=("writes nothing" if place.writes else "reads zeros")
+        if outside == 1
+        else ("write nothing" if place.writes else "read zeros"),
     )
 
 
-def _steps_beyond(uses: TensorUses, place: GlobalPlace, loop: Loop) -> tuple[int, int, int] | None:
+def _steps_beyond(
+    subject: Subject, uses: TensorUses, place: GlobalPlace, loop: Loop
+) -> tuple[int, int, int] | None:
     """(dimension, steps that begin behind it, steps); None where the last step may be inside, or shifted."""
     (var,) = loop.vars
     if place.context.guards or place.context.maybe:
@@ -94,9 +98,18 @@ def _steps_beyond(uses: TensorUses, place: GlobalPlace, loop: Loop) -> tuple[int
         if uses.whole_without(place, dim, var):
             return None  # windows into what comes later
         for other, outside, count in uses.steps_outside(place, dim):
+            if outside == 1 and symbols and not _always_beyond(subject, place, dim, loop):
+                return None  # `N // 64 + 1` steps are one too many only where 64 divides N
             if other.same_as(var) and 0 < outside < count:
                 found = dim, outside, count
     return found
+
+
+def _always_beyond(subject: Subject, place: GlobalPlace, dim: int, loop: Loop) -> bool:
+    """Whether the last step begins behind the dimension for all sizes."""
+    (var,), (low,), (extent,) = loop.vars, loop.mins, loop.extents
+    last = subject.prover.simplify(substitute(place.starts[dim], {var: low + extent - 1}))
+    return subject.prover.at_least(last - place.buffer.shape[dim], 0) is True
 
 
 def _used_otherwise(subject: Subject, node: For, var: ir.Var, places: list[GlobalPlace]) -> bool:
