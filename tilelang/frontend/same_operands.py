@@ -1,8 +1,8 @@
 """same-operands: both operands of a subtraction, a division or a comparison are written alike.
 
 The text decides, not the value: two names that happen to stand for one offset under these parameters are no
-mistake. Calls with an effect (random numbers) may give two values for one text. `x != x` and `x == x` ask
-whether a float is NaN.
+mistake. Calls with an effect (random numbers) may give two values for one text. `x != x`, `x == x`,
+`x <= x` and `x >= x` ask whether a float is NaN.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _COMPARED = {ast.Lt: "<", ast.Gt: ">", ast.NotEq: "!=", ast.LtE: "<=", ast.GtE: 
 _FUNCTIONS = frozenset(
     ("abs", "astype", "cast", "ceildiv", "exp", "exp2", "log", "log2", "max", "min", "rsqrt", "sqrt", "tanh")
 )
-_NAN_TESTS = (ast.Eq, ast.NotEq)
+_NAN_TESTS = (ast.Eq, ast.NotEq, ast.LtE, ast.GtE)
+_NAN_STAYS = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod)
 
 
 def note_same_operands(
@@ -52,7 +53,8 @@ def note_same_operands(
     """Of `left op right`, where `left` is a value of the running kernel."""
     if kind not in _RESULTS or not isinstance(left, ir.Expr) or not _alike(left_node, right_node):
         return
-    if not _is_one_value(left) or (kind in _NAN_TESTS and "float" in str(dtype_of_expr(left))):
+    is_float = "float" in str(dtype_of_expr(left))
+    if not _is_one_value(left) or (kind in _NAN_TESTS and is_float):
         return
     symbol = _COMPARED.get(kind) or SYMBOLS[kind]
     run.report(
@@ -60,7 +62,7 @@ def note_same_operands(
         run.span(right_node),
         operand=_text(run, right_node),
         symbol=symbol,
-        result=_RESULTS[kind],
+        result=f"{_RESULTS[kind]} or NaN" if is_float and kind in _NAN_STAYS else _RESULTS[kind],
     )
 
 
