@@ -22,7 +22,8 @@ from tilelang.analysis.subject import Subject, soften
 from tilelang.analysis.tile_axes import Origin, Written, tile_axes
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.bounds import MISPLACED_RESULT
-from tilelang.ir.values import as_int
+from tilelang.diagnostics.span import Span
+from tilelang.ir.values import Buffer, as_int
 from tilelang.ops.operands import declared
 
 from tvm import ir  # isort: skip
@@ -49,27 +50,32 @@ def check(subject: Subject) -> Iterator[Problem]:
 def _misplaced(subject: Subject, blocks: frozenset[ir.Var]) -> Iterator[tuple[Written, Origin]]:
     """Axes of results with an origin that lies in another block: those that names show come first."""
     everything = subject.shared(tile_axes).written
-    turned = {w for pair in combinations(everything, 2) if _turned_over(subject, *pair, blocks) for w in pair}
+    pairs = list(_of_one_write(everything))
+    turned = {w for pair in pairs if _turned_over(subject, *pair, blocks) for w in pair}
     for written in everything:
         for source in written.axis or ():
             if written in turned or _compared(subject, written, source):
                 continue
             if _elsewhere(subject, written, source, blocks):
                 yield written, source
-    for one, other in combinations(everything, 2):
-        one_write = one.span == other.span and one.to.buffer is other.to.buffer
+    for one, other in pairs:
         sources = {o.buffer for axis in (one.axis, other.axis) for o in axis or ()}
         # One tensor alone may be turned over block by block on purpose.
-        if (
-            one_write
-            and len(sources) > 1
-            and _crossed(subject, one, other, blocks)
-            and _crossed(subject, other, one, blocks)
-        ):
+        crossed = _crossed(subject, one, other, blocks) and _crossed(subject, other, one, blocks)
+        if len(sources) > 1 and crossed:
             yield from ((one, source) for source in one.axis or ())
     for written in everything:
         yield from _mixed(subject, written, blocks)
         yield from _beside(subject, written)
+
+
+def _of_one_write(everything: Iterable[Written]) -> Iterator[tuple[Written, Written]]:
+    """Pairs of axes that one statement writes."""
+    writes: dict[tuple[Span, Buffer], list[Written]] = {}
+    for written in everything:
+        writes.setdefault((written.span, written.to.buffer), []).append(written)
+    for together in writes.values():
+        yield from combinations(together, 2)
 
 
 def _told(subject: Subject) -> Iterator[Problem]:
@@ -108,7 +114,7 @@ def _turned_over(subject: Subject, one: Written, other: Written, blocks: frozens
     name: a square matrix of blocks may be transposed on purpose.
     """
     sources = {o.buffer for axis in (one.axis, other.axis) for o in axis or ()}
-    if one.span != other.span or one.to.buffer is not other.to.buffer or len(sources) != 1:
+    if len(sources) != 1:
         return False
     names = subject.shared(DimensionNames)
     square = names.same(one.to.buffer, one.to.dim, other.to.buffer, other.to.dim) is True
@@ -145,13 +151,14 @@ def _compared(subject: Subject, written: Written, source: Origin) -> bool:
     to, start = written.to, source.start
     if to.start is None or start is None:
         return False
-    for place in subject.shared(global_places):
-        if not place.writes or place.buffer is not to.buffer:
-            continue
-        for d, first in enumerate(place.starts):
-            form = affine(first) if d != to.dim else None
-            if form is not None and all(form.coefficient(v) == c for v, c in start.terms.items()):
-                return False
+    if len(to.buffer.shape) > 1:
+        for place in subject.shared(global_places):
+            if not place.writes or place.buffer is not to.buffer:
+                continue
+            for d, first in enumerate(place.starts):
+                form = affine(first) if d != to.dim else None
+                if form is not None and all(form.coefficient(v) == c for v, c in start.terms.items()):
+                    return False
     return any(
         o.buffer is source.buffer
         and o.dim == source.dim
