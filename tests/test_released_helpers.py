@@ -13,6 +13,7 @@ import torch
 
 import tilelang
 import tilelang.language as T
+from tests.jit.test_kernel_objects import adding
 from tilelang.cache import KernelCache, _dispatch_map, cached
 from tilelang.cache.kernel_cache import CythonKernelCache
 from tilelang.engine.lower import get_host_call, is_device_call
@@ -31,16 +32,6 @@ from tilelang.tools.compile_only import (
     resolve_target,
 )
 from tilelang.tools.plot_layout import plot_fragment_tv
-
-
-def adding(n=64, step=1.0):
-    @T.prim_func
-    def main(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
-        with T.Kernel(1, threads=32):
-            for i in T.Parallel(n):
-                B[i] = A[i] + step
-
-    return main
 
 
 @pytest.fixture

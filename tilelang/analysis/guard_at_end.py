@@ -171,11 +171,11 @@ def _problem(subject: Subject, access: Access, dim: int, index: Index, guard: Gu
 
 
 def _fixes(subject: Subject, guard: Guard) -> tuple[Fix, ...]:
-    """`<` for the only `<=` of the condition."""
+    """`<` for `<=` where that is the only comparison of the condition."""
     if not subject.text or guard.span.line != guard.span.end_line:
         return ()
     text = span_text(guard.span, subject.text)
-    if text.count("<=") != 1 or ">" in text:
+    if "<=" not in text or text.count("<") != 1 or ">" in text:  # another one may be the one that is meant
         return ()
     column = guard.span.column + text.index("<=")
     place = Span(guard.span.path, guard.span.line, column, guard.span.line, column + 2)

@@ -16,8 +16,8 @@ from tilelang.facts.reports import GeneratedSource
 
 Postprocess = Callable[[str, Target], str]
 
-_REGISTERED: dict[str, Postprocess] = {}  # of the process; by kind of target
-_STAMPS: dict[str, str] = {}  # a name for each registration that no other process has
+# Of the process, by kind of target: the function, and a name of its registration that no other process has.
+_REGISTERED: dict[str, tuple[Postprocess, str]] = {}
 
 
 def register_cuda_postproc(func: Postprocess, override: bool = True) -> Postprocess:
@@ -49,7 +49,7 @@ def unregister_postproc(kind: str) -> None:
 
 def postprocess_stamp(target: Target) -> str | None:
     """A name for the function that edits sources for `target`, of this process alone; None without one."""
-    return _STAMPS.get(target.kind) if target.kind in _REGISTERED else None
+    return _REGISTERED[target.kind][1] if target.kind in _REGISTERED else None
 
 
 def edited(source: GeneratedSource, target: Target) -> GeneratedSource:
@@ -57,10 +57,9 @@ def edited(source: GeneratedSource, target: Target) -> GeneratedSource:
 
     Raises TypeError if the function returns no text.
     """
-    function = _REGISTERED.get(target.kind)
-    if function is None:
+    if target.kind not in _REGISTERED:
         return source
-    text = function(source.text, target)
+    text = _REGISTERED[target.kind][0](source.text, target)
     if not isinstance(text, str):
         raise TypeError(
             f"the {target.kind} postproc function returned {type(text).__name__}; expected the source as str"
@@ -83,10 +82,9 @@ def edited_c(source: str) -> str:
 
     Raises ValueError if it changes more than comments, TypeError if it returns no text.
     """
-    function = _REGISTERED.get("c")
-    if function is None:
+    if "c" not in _REGISTERED:
         return source
-    text = function(source, parse_target("cpu"))
+    text = _REGISTERED["c"][0](source, parse_target("cpu"))
     if not isinstance(text, str):
         raise TypeError(f"the c postproc function returned {type(text).__name__}; expected the source as str")
     if _code(text) != _code(source):
@@ -105,6 +103,5 @@ def _code(source: str) -> list[str]:
 def _register(kind: str, func: Postprocess, override: bool) -> Postprocess:
     if kind in _REGISTERED and not override:
         raise ValueError(f"a {kind} postproc function is registered already: pass override=True")
-    _REGISTERED[kind] = func
-    _STAMPS[kind] = uuid.uuid4().hex
+    _REGISTERED[kind] = func, uuid.uuid4().hex
     return func
