@@ -39,7 +39,6 @@ def test_a_name_that_is_not_supported_is_no_spelling_mistake(part):
 
 INSTEAD = {
     "ptx_wgmma_ss": "T.wgmma_gemm",
-    "WGMMATensorCoreIntrinEmitter": "T.wgmma_gemm",
     "SparseTensorCoreIntrinEmitter": "T.gemm_sp",
     "ptx_mma_sp": "T.gemm_sp",
     "wgmma_gemm_sp": "T.gemm_sp",

@@ -94,12 +94,18 @@ _EMITTERS = (
 )
 _INTRINSICS = tuple(
     f"tilelang.cuda.intrinsics{part}"
-    for part in ("", ".macro", ".macro.mma_macro_generator", ".layout", ".layout.utils", ".layout.mma_layout")
+    for part in (
+        *("", ".macro", ".macro.mma_macro_generator", ".macro.wgmma_macro_generator"),
+        *(".layout", ".layout.utils", ".layout.mma_layout"),
+    )
 )
 
 
 def _intrinsics(name: str) -> ModuleValue:
-    return ModuleValue(name, {n: getattr(language, n) for n in _EMITTERS.split()}, open=True)
+    names = {n: getattr(language, n) for n in _EMITTERS.split()}
+    if name.endswith(".wgmma_macro_generator"):
+        names["TensorCoreIntrinEmitter"] = language.WGMMATensorCoreIntrinEmitter
+    return ModuleValue(name, names, open=True)
 
 
 _TORCH_NAMES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "long": "int64"}

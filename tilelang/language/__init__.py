@@ -244,6 +244,7 @@ from tilelang.language.launch import (
     get_thread_binding,
     ws,
 )
+from tilelang.language.launch_frame import KernelLaunchFrame
 from tilelang.language.layouts import (
     Fragment,
     Layout,
@@ -641,6 +642,7 @@ from tilelang.language.warp_schedules import (
     annotate_ws_schedule,
     ws_op,
 )
+from tilelang.language.wgmma_emitter import WGMMATensorCoreIntrinEmitter
 from tilelang.language.wide_accesses import (
     ldg32,
     ldg64,
@@ -689,6 +691,7 @@ __all__ = [
     "If",
     "IntImm",
     "Kernel",
+    "KernelLaunchFrame",
     "Layout",
     "Let",
     "LocalBuffer",
@@ -725,6 +728,7 @@ __all__ = [
     "Unroll",
     "Var",
     "Vectorized",
+    "WGMMATensorCoreIntrinEmitter",
     "WSInstr",
     "WSOpRef",
     "WSPipeline",

@@ -12,6 +12,7 @@ from tilelang.arch.dtypes import canonical_dtype, element_bits
 from tilelang.language.externs import access_ptr
 from tilelang.language.functions import meta_class
 from tilelang.language.launch import get_thread_binding
+from tilelang.language.layout_objects import Fragment
 from tilelang.language.loops import unroll
 from tilelang.language.matrix_instructions import ptx_ldmatrix, ptx_mma
 
@@ -259,6 +260,56 @@ class TensorCoreIntrinEmitter:
                 c + half * (self.M_DIM * 8 // _WARP),
                 False,
             )
+
+    def make_mma_load_layout(self, local_buf: Any, matrix: str = "A") -> Fragment:
+        """How a fragment that holds operand `matrix` lies in the registers of the block's warps.
+
+        PTX ISA 9.7.15.5, the operands of m16n8k32 and kin: a register holds neighbours along K.
+        """
+        if matrix not in ("A", "B"):
+            raise ValueError(f'matrix is "A" or "B", not {matrix!r}')
+        of_a = matrix == "A"
+        turned = self.a_transposed if of_a else not self.b_transposed
+        per = max(1, _REGISTER // (self._a_bits if of_a else self._b_bits))
+        rows, copies = (
+            (self.warp_row_tiles, self.block_col_warps)
+            if of_a
+            else (self.warp_col_tiles, self.block_row_warps)
+        )
+        eights = self.M_DIM // 8 if of_a else 1
+
+        def place(i: Any, j: Any, copy: Any = 0) -> tuple[Any, Any]:
+            row, k = (j, i) if turned else (i, j)
+            part, inner, warp = self._row_of_warp(row, copy, of_a)
+            step = rows // (8 * eights) * eights * 2 * per
+            index = k // (8 * per) * step + part * (eights * 2 * per)
+            index = index + k % (8 * per) // (4 * per) * (eights * per) + inner // 8 * per + k % per
+            return warp * _WARP + inner % 8 * 4 + k % (4 * per) // per, index
+
+        if copies == 1:
+            return Fragment(local_buf.shape, forward_fn=lambda i, j: place(i, j))
+        return Fragment(local_buf.shape, forward_fn=place, replicate=copies)
+
+    def make_mma_store_layout(self, local_buf: Any) -> Fragment:
+        """How a fragment that holds the result lies in the registers of the block's warps."""
+
+        def place(i: Any, j: Any) -> tuple[Any, Any]:
+            part, inner, warp = self._row_of_warp(i, j // self.warp_col_tiles, True)
+            eights = self.M_DIM // 8
+            index = part * (self.warp_col_tiles * eights // 4) + j % self.warp_col_tiles // 8 * (2 * eights)
+            return warp * _WARP + inner % 8 * 4 + j % 8 // 2, index + inner // 8 * 2 + j % 2
+
+        return Fragment(local_buf.shape, forward_fn=place)
+
+    def _row_of_warp(self, row: Any, other: Any, of_a: bool) -> tuple[Any, Any, Any]:
+        """(The warp's tile that a row is in, the row in there, the warp), warps `other` the other way."""
+        size = self.warp_row_tiles if of_a else self.warp_col_tiles
+        tile = self.M_DIM if of_a else 8
+        down, across = (row // size, other) if of_a else (other, row // size)
+        warp = (
+            down * self.block_col_warps + across if self.is_m_first else across * self.block_row_warps + down
+        )
+        return row % size // tile, row % tile, warp
 
     def stmatrix(self, C_local_buf: Any, C_buf: Any, pid_m: Any = None, pid_n: Any = None) -> None:
         """The result from registers into `C_buf`: rows and columns, or (tiles, tiles, rows, columns).

@@ -278,7 +278,8 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
             "PrimExpr AnyDType WSSyncKind WSID "
             "PrimFunc prim_func macro inline meta_class Ref SharedBuffer FragmentBuffer LocalBuffer "
             "BaseTileScheduler PersistentTileScheduler GemmWarpPolicy dtype Scalar Tile "
-            "TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform",
+            "TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform KernelLaunchFrame "
+            "WGMMATensorCoreIntrinEmitter",
         ),
     }
 )
