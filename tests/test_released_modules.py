@@ -37,6 +37,16 @@ def test_parts_of_the_language():
     assert infinity is T.infinity and isinstance(T.macro(lambda: None), Macro)
 
 
+def test_modules_do_not_take_the_place_of_names():
+    """Importing a module sets it in its package, where the language may have a function of that name."""
+    before = {name: getattr(T, name) for name in dir(T)}
+    for module in LANGUAGE_PARTS:
+        importlib.import_module(module)
+    assert importlib.import_module("tilelang.cuda.language.print").print is T.print
+    assert callable(T.print)
+    assert {name: getattr(T, name) for name in before} == before
+
+
 def test_a_kernel_uses_them():
     text = (
         "import tilelang.language as T\n"

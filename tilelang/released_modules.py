@@ -9,6 +9,7 @@ sentence that says so and where its counterpart is.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -127,7 +128,21 @@ class _Elsewhere:
         return _Names(spec.name, self._homes)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing is to be run."""
+        """Nothing is to be run. The package keeps its own names: `T.print` stays the function."""
+        package, _, name = module.__name__.rpartition(".")
+        above = sys.modules[package]
+        if type(above) is ModuleType and name in vars(above):
+            above.__class__ = _KeepsNames
+
+
+class _KeepsNames(ModuleType):
+    """A package in which no module of the release takes the place of a name: the import system sets each
+    module in its package when it is loaded, `print` of `tilelang.cuda.language.print` over `T.print`.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (isinstance(value, _Names) and name in vars(self)):
+            super().__setattr__(name, value)
 
 
 class _Names(ModuleType):
