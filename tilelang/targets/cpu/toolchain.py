@@ -17,6 +17,7 @@ from tvm.tirx.op import register_intrin_lowering
 from tilelang.runtime import cpu as loader
 from tilelang.runtime.artifact import Artifact
 from tilelang.targets.cpu.comparisons import compare_exactly
+from tilelang.targets.cpu.long_chains import cut_chains
 from tilelang.targets.cpu.opaque_conversions import hide_conversions
 from tilelang.targets.cpu.wrapping_conversions import hide_wrapping
 from tilelang.targets.cpu.wrapping_unsigned import wrap_unsigned
@@ -93,7 +94,7 @@ register_intrin_lowering("tirx.fmod", target="llvm", f=_c_fmod)
 
 def _for_llvm(func: X.PrimFunc) -> X.PrimFunc:
     """`func` without what TVM's emission gets wrong."""
-    return wrap_unsigned(hide_wrapping(compare_exactly(hide_conversions(func))))
+    return cut_chains(wrap_unsigned(hide_wrapping(compare_exactly(hide_conversions(func)))))
 
 
 def _effort(flags: Sequence[str]) -> int:
