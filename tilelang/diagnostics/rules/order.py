@@ -106,6 +106,50 @@ CONSTANT_TILE = Rule(
     "{buffer} holds only {value} here, from line {line}: nothing computes into it",
 )
 
+ONLINE_SOFTMAX = Rule(
+    "online-softmax",
+    "order",
+    Severity.WARNING,
+    "A running maximum and the sums that are measured against it belong together.",
+    "{buffer} stands in an exponent, but holds exponentials or a sum of them (line {line}): the exponent is "
+    "the difference of a score and a maximum, or of two maxima",
+)
+SUM_IN_EXPONENT = ONLINE_SOFTMAX
+MAXIMUM_BEHIND = replace(
+    ONLINE_SOFTMAX,
+    message="{old} is the maximum before this step, which line {line} brings up to date: subtract {maximum}, "
+    "or the exponentials are measured against another maximum than their sum",
+)
+MAXIMUM_BEHIND_LOOP = replace(
+    ONLINE_SOFTMAX,
+    message="{old} is the maximum before the last step of the loop: behind it {maximum} holds that of all "
+    "(line {line})",
+)
+MAXIMUM_OVERWRITTEN = replace(
+    ONLINE_SOFTMAX,
+    message="a sum of exponentials is written to {maximum}, which is the running maximum (line {line}): the "
+    "tile that adds them up is meant",
+)
+MAXIMUM_AS_FACTOR = replace(
+    ONLINE_SOFTMAX,
+    message="{target} is multiplied by {maximum}, a maximum that begins at minus infinity: the exponential "
+    "of old less new maximum is meant",
+)
+SUM_TIMES_ITSELF = replace(
+    ONLINE_SOFTMAX,
+    message="{target} is multiplied by itself in each step: the exponential of old less new maximum is meant",
+)
+NOT_EXPONENTIATED = replace(
+    ONLINE_SOFTMAX,
+    message="{scores} holds scores here, and its sum is added to a sum of exponentials: exp({scores} - "
+    "{maximum}) comes before",
+)
+NOT_RESCALED = replace(
+    ONLINE_SOFTMAX,
+    message="{total} adds up {what} over all steps, each measured against another {maximum}: multiply "
+    "{total} by the exponential of old less new maximum in each step",
+)
+
 OVERWRITTEN_IN_LOOP = Rule(
     "overwritten-in-loop",
     "order",
