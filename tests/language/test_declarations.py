@@ -214,21 +214,23 @@ def test_inline_and_meta_class_keep_what_they_mark_and_are_not_called():
 
 
 def test_importing_the_language_is_light():
+    """Nothing heavy is loaded, and the package costs less than `asyncio`, measured beside it."""
     code = (
-        "import sys, time; t = time.perf_counter(); import tilelang; a = time.perf_counter() - t; "
+        "import json, sys, time; t = time.process_time(); import tilelang; a = time.process_time() - t; "
         "import tilelang.language; "
         "heavy = [m for m in ('tvm', 'torch', 'numpy', 'libcst', 'rich') if m in sys.modules]; "
-        "import json; print(json.dumps([a, heavy]))"
+        "t = time.process_time(); import asyncio; b = time.process_time() - t; "
+        "print(json.dumps([a / b, heavy]))"
     )
-    best = 1.0
+    ratios = []
     for _ in range(3):
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
         )
-        seconds, heavy = json.loads(done.stdout)
+        ratio, heavy = json.loads(done.stdout)
         assert heavy == []
-        best = min(best, seconds)
-    assert best < 0.05
+        ratios.append(ratio)
+    assert min(ratios) < 1
 
 
 def test_version_begins_with_the_release_of_the_language_and_ends_with_ours():
