@@ -23,7 +23,7 @@ from tilelang.frontend.constants import not_given
 from tilelang.frontend.deprecated import GONE, RENAMED, gone_problem, note_renamed
 from tilelang.frontend.early_reads import declared_dtype
 from tilelang.frontend.functions import call_function
-from tilelang.frontend.kernel_objects import is_kernel_object, kernel_attribute
+from tilelang.frontend.kernel_objects import is_kernel_object, is_own_class, kernel_attribute
 from tilelang.frontend.model import (
     NO_VALUE,
     BoundMethod,
@@ -138,7 +138,9 @@ def attribute(run: Run, node: ast.Attribute) -> Any:
         return KernelMethod(owner, name)
     if isinstance(owner, Function | JitFunction | PrimFunction):
         return Unknown(f"`{name}` of a function is not known to the compiler")
-    if is_kernel_object(owner):
+    if is_own_class(owner):
+        value = getattr(owner, name, NO_VALUE)
+    elif is_kernel_object(owner):
         value = kernel_attribute(run, node, owner)
     elif run.environment.static:
         if type(owner) in _PLAIN_METHODS and not hasattr(owner, name):

@@ -15,6 +15,7 @@ from typing import Any
 
 import tvm_ffi
 
+from tilelang import language
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.functions import call_function, needs_interpretation
 from tilelang.frontend.model import NO_VALUE, ClassValue
@@ -48,6 +49,14 @@ def is_kernel_object(value: Any) -> bool:
     return isinstance(held, dict) and (is_meta_class(type(value)) or any_traced(held))
 
 
+def _is_own_static(function: Any) -> bool:
+    """Whether a function is a static method of one of the language's classes."""
+    if not isinstance(function, types.FunctionType) or not function.__module__.startswith(_OWN):
+        return False
+    owner = getattr(language, function.__qualname__.partition(".")[0], None)
+    return is_own_class(owner) and isinstance(vars(owner).get(function.__name__), staticmethod)
+
+
 def own_class(cls: type) -> ClassValue:
     """One of the language's classes as an interpreted one, for classes of the user's that come from it."""
     names: dict[str, Any] = {}
@@ -68,7 +77,7 @@ def own_class(cls: type) -> ClassValue:
 
 def method_of_kernel(function: Any) -> bool:
     """Whether calling `function` means interpreting it because of the object or decorator it comes from."""
-    if isinstance(function, Inline | InlineMethod):
+    if isinstance(function, Inline | InlineMethod) or _is_own_static(function):
         return True
     return (
         isinstance(function, types.MethodType)
@@ -83,6 +92,8 @@ def call_method(
     """The interpreted call of what `method_of_kernel` says yes to."""
     if isinstance(function, Inline):
         return _interpret(run, node, function.function, args, kwargs)
+    if isinstance(function, types.FunctionType):
+        return _interpret(run, node, function, args, kwargs)
     owner = function.owner if isinstance(function, InlineMethod) else function.__self__
     inner = function.function if isinstance(function, InlineMethod) else function.__func__
     return _interpret(run, node, inner, [Argument(owner, run.span(node)), *args], kwargs)

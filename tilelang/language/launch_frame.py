@@ -5,7 +5,6 @@ The class is kernel code itself: its methods are interpreted where a kernel call
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from tilelang.language.functions import meta_class
@@ -34,6 +33,9 @@ class KernelLaunchFrame:
     Numbers and variables are those of `T.get_thread_extents()` and its kin, along x, y and z.
     """
 
+    def __init__(self) -> None:
+        """It holds nothing: what it says is asked where it is said."""
+
     @staticmethod
     def Current() -> KernelLaunchFrame:
         """The launch around this place."""
@@ -52,11 +54,13 @@ class KernelLaunchFrame:
     @property
     def num_threads(self) -> Any:
         """How many threads a block has."""
-        return math.prod(get_thread_extents())
+        x, y, z = get_thread_extents()
+        return x * y * z
 
     def get_num_threads(self) -> Any:
         """How many threads a block has."""
-        return math.prod(get_thread_extents())
+        x, y, z = get_thread_extents()
+        return x * y * z
 
     def get_thread_extent(self, dim: int) -> Any:
         """Threads of a block along `dim`."""
