@@ -80,11 +80,12 @@ Steps = Iterator[Ready]  # what runs until it has to wait for something
 class _Product:
     """A wgmma on its way: (array of registers, first thread), where its results go, what it read."""
 
-    key: tuple[int, int]
+    key: tuple[int, ...]
     registers: np.ndarray
     at: tuple[np.ndarray, np.ndarray]
     new: np.ndarray
     read: list[Any]
+    held: Any = None  # (array, places, values) of an operand in registers
 
 
 @dataclass
@@ -99,6 +100,8 @@ class _Actor:
     left: list[np.ndarray] = field(default_factory=list)  # by loop: threads that left it by `break`
     skipped: list[np.ndarray] = field(default_factory=list)  # threads that skip the rest of an iteration
     products: list[Any] = field(default_factory=list)  # wgmma, committed
+    begun: list[Any] = field(default_factory=list)  # single wgmma, since the last commit
+    groups_of_products: list[Any] = field(default_factory=list)  # single wgmma, committed
     stores: list[Any] = field(default_factory=list)  # bulk stores, committed
     leaving: list[Any] = field(default_factory=list)  # bulk stores, since the last commit
 
@@ -183,7 +186,7 @@ class _Block:
         for actor in self.actors:
             if any(actor.groups) or actor.open:
                 raise EmulationError("the kernel ends with asynchronous copies in flight")
-            if actor.products:
+            if actor.products or actor.begun or any(actor.groups_of_products):
                 raise EmulationError("the kernel ends with wgmma in flight")
             if any(actor.stores) or actor.leaving:
                 raise EmulationError("the kernel ends while a bulk store still reads shared memory")
@@ -511,8 +514,19 @@ class _Block:
             return atomics.update(self, name, list(call.args), mask)
         if name == "wgmma_wait":
             self._finish_products(int(call.args[0].value))
+            self._finish_groups(int(call.args[0].value))
             return None
-        if name.startswith("hold_"):
+        if name.startswith("hold_") or name == "wgmma_arrive":
+            return None
+        if name == "wgmma_commit":
+            self.actor.groups_of_products.append(self.actor.begun)
+            self.actor.begun = []
+            return None
+        if name == "matrix_descriptor":
+            return self._descriptor(list(call.args), mask)
+        if (single := wgmma.single(name)) is not None:
+            self._whole(mask, name, GROUP)
+            self._single_product(single, list(call.args), mask)
             return None
         if name.startswith("wgmma_"):
             self._whole(mask, name, GROUP)
@@ -787,16 +801,91 @@ class _Block:
                 registers[old[mine], at[mine]] = new
             self.read = []
 
+    def _descriptor(self, args: list[Any], mask: np.ndarray) -> np.ndarray:
+        mode, leading, stride = (int(a.value) for a in args[:3])
+        load = args[3].args[0]
+        index = np.broadcast_to(np.asarray(self.e.value(load.indices[0], mask)), (self.threads,))
+        self._check(load.source, index[mask], False)
+        bytes_ = self._byte(load.source, index, False)
+        return np.array([wgmma.descriptor(int(b), mode, leading, stride) for b in bytes_], np.uint64)
+
+    def _single_product(self, op: wgmma.Instruction, args: list[Any], mask: np.ndarray) -> None:
+        """One instruction of the author: its results arrive when the group that it is committed to is waited
+        for.
+        """
+        if self.actor.products:
+            raise NotImplementedError("products of T.wgmma_gemm on their way beside single ones")
+        d, count = args[0].args[0], op.n // 2
+        registers = self.local[d.source.__chandle__()]
+        at = self._pointed(d)[:, None] + np.arange(count)
+        self._check(d.source, at[mask], False)
+        values = [
+            np.broadcast_to(np.asarray(self.e.value(a, mask)), (self.threads,))
+            for a in ([args[3]] if op.by_registers else [args[1]]) + args[2:]
+        ]
+        for first in np.flatnonzero(mask)[:: wgmma.GROUP].tolist():
+            mine = slice(first, first + wgmma.GROUP)
+            own = self.number[mine, None]
+            held = None
+            if op.by_registers:
+                a = args[1].args[0]
+                array, places = self.local[a.source.__chandle__()], self._pointed(a)[mine, None]
+                places = places + np.arange(16 // self.local[a.source.__chandle__()].itemsize)
+                self._check(a.source, places, False)
+                given = np.ascontiguousarray(array[own, places])
+                held = (array, (own, places), given)
+                left = wgmma.fragment(given.view(instructions.OPERANDS[op.operand]))
+            else:
+                left = self._described(values[0][mine], 64, op.a_turned, op.operand)
+            right = self._described(values[1][mine], op.n, op.b_turned, op.right)
+            place = (own, at[mine])
+            key = (d.source.__chandle__(), first, int(at[first, 0]))
+            before = [p for p in self._going_on() if p.key == key]
+            scale = int(values[2][first])
+            old = before[-1].new if before else registers[place]
+            new = wgmma.multiply(op, old if scale else np.zeros_like(old), [left], [right])
+            self.actor.begun.append(_Product(key, registers, place, new, self.read, held))
+            self.read = []
+            registers[place] = poison(new.shape, str(d.source.dtype))
+
+    def _described(self, bits: np.ndarray, rows: int, turned: bool, operand: str) -> np.ndarray:
+        """An operand through the descriptor that the threads of a warp group give alike."""
+        if (bits != bits[0]).any():
+            raise EmulationError(f"line {self.line}: the threads of a warpgroup give different descriptors")
+        one, what = wgmma.described(int(bits[0])), f"line {self.line}: a described tile"
+
+        def read(places: np.ndarray) -> np.ndarray:
+            found = self.shared.read_by_proxy(np.full(len(places), self.number[0]), places, 16, what)
+            self.read.append((places, found.copy(), what))
+            return found
+
+        return wgmma.matrix(read, one.start, rows, one.mode, one.leading, one.stride, turned, operand)
+
+    def _going_on(self) -> list[_Product]:
+        """Single products on their way, oldest first."""
+        return [p for group in (*self.actor.groups_of_products, self.actor.begun) for p in group]
+
+    def _finish_groups(self, in_flight: int) -> None:
+        while len(self.actor.groups_of_products) > in_flight:
+            for done in self.actor.groups_of_products.pop(0):
+                self._finish(done, self._going_on())
+
+    def _finish(self, done: _Product, others: list[_Product]) -> None:
+        """A product arrives, unless others go on in its registers; its operands are as it found them."""
+        for places, bytes_, what in done.read:
+            if (self.shared.data[places[:, None] + np.arange(16)] != bytes_).any():
+                raise EmulationError(f"{what} was overwritten while wgmma read it")
+        if done.held is not None and (done.held[0][done.held[1]] != done.held[2]).any():
+            raise EmulationError("registers were overwritten while wgmma read them")
+        if not any(p.key == done.key for p in others):
+            done.registers[done.at] = done.new
+
     def _finish_products(self, in_flight: int) -> None:
         """The oldest products arrive in their registers; nobody may have written to their operands."""
         groups = len({p.key[1] for p in self.actor.products}) or 1
         while len(self.actor.products) > in_flight * groups:
             done = self.actor.products.pop(0)
-            for places, bytes_, what in done.read:
-                if (self.shared.data[places[:, None] + np.arange(16)] != bytes_).any():
-                    raise EmulationError(f"{what} was overwritten while wgmma read it")
-            if not any(p.key == done.key for p in self.actor.products):
-                done.registers[done.at] = done.new
+            self._finish(done, self.actor.products)
 
     def _matrix(
         self,

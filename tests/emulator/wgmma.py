@@ -22,6 +22,8 @@ _NAME = re.compile(
     rf"wgmma_(\d+)x64x(\d+)_(\d+)x(\d+)_({_TYPE})(?:x({_TYPE}))?_(f32|f16|s32)_(ss|rs)([tn])([tn])(_async)?"
 )
 
+_SINGLE = re.compile(rf"wgmma_(ss|rs)_n(\d+)_({_TYPE})x({_TYPE})_(f32|f16|s32)_([tn])([tn])_([pm])([pm])")
+
 Read = Callable[[np.ndarray], np.ndarray]  # byte addresses [n] -> [n, 16] bytes
 
 
@@ -40,6 +42,7 @@ class Instruction:
     a_turned: bool
     b_turned: bool
     goes_on: bool = False  # it is waited for by another statement
+    sign: int = 1  # of the products
 
 
 def instruction(name: str) -> Instruction:
@@ -55,10 +58,41 @@ def instruction(name: str) -> Instruction:
     return Instruction(tiles, n, steps, k, operand, right, result, form == "rs", *turned, bool(goes_on))
 
 
+def single(name: str) -> Instruction | None:
+    """One instruction of the kernel's author; None for a name of another kind."""
+    match = _SINGLE.fullmatch(name)
+    if match is None:
+        return None
+    form, n, operand, right, result, a, b, *signs = match.groups()
+    k = 32 // OPERANDS[operand].itemsize
+    turned, sign = (a == "t", b == "t"), -1 if signs.count("m") == 1 else 1
+    return Instruction(1, int(n), 1, k, operand, right, result, form == "rs", *turned, True, sign)
+
+
+@dataclass(frozen=True)
+class Described:
+    """What the 64 bits of a descriptor say (PTX ISA 9.7.16.5.1.2.2); offsets in units of 16 bytes."""
+
+    start: int  # byte
+    leading: int
+    stride: int
+    mode: int
+
+
+def described(bits: int) -> Described:
+    return Described((bits & 0x3FFF) << 4, bits >> 16 & 0x3FFF, bits >> 32 & 0x3FFF, bits >> 62)
+
+
+def descriptor(byte: int, mode: int, leading: int, stride: int) -> int:
+    return (byte & 0x3FFFF) >> 4 | leading << 16 | stride << 32 | mode << 62
+
+
 def matrix(
     read: Read, start: int, rows: int, mode: int, leading: int, stride: int, turned: bool, operand: str
 ) -> np.ndarray:
     """[rows, 32 bytes]: rows of M (or N) by those of K, through a descriptor at byte `start`."""
+    if mode == 0:
+        return _core_matrices(read, start, rows, leading, stride, turned, operand)
     width, eight, column = _WIDTH[mode], stride * _UNIT, leading * _UNIT
     per = _UNIT // OPERANDS[operand].itemsize  # elements in 16 bytes
     if turned:
@@ -72,6 +106,20 @@ def matrix(
     found = np.ascontiguousarray(bytes_).view(OPERANDS[operand]).reshape(*place.shape, per)
     flat = found.reshape(place.shape[0], -1)
     return flat.T if turned else flat
+
+
+def _core_matrices(
+    read: Read, start: int, rows: int, leading: int, stride: int, turned: bool, operand: str
+) -> np.ndarray:
+    """Without swizzle: blocks of 8 rows of 16 bytes in one piece, `leading` apart along K, `stride` along M
+    (N); the canonical layout ((8, m), (16 bytes, 2)) of the PTX ISA.
+    """
+    if turned:
+        raise NotImplementedError("a turned operand without swizzle")
+    row, chunk = np.meshgrid(np.arange(rows), np.arange(2), indexing="ij")
+    place = start + row // 8 * stride * _UNIT + row % 8 * _UNIT + chunk * leading * _UNIT
+    found = np.ascontiguousarray(read(place.ravel())).view(OPERANDS[operand])
+    return found.reshape(rows, -1)
 
 
 def _swizzled(address: np.ndarray, width: int) -> np.ndarray:
@@ -108,6 +156,6 @@ def multiply(op: Instruction, d: np.ndarray, left: list[np.ndarray], right: list
         total = d[:, t * per_tile : (t + 1) * per_tile].astype(np.float64)
         for k in range(op.steps):
             product = seen(left[t * op.steps + k], op.operand) @ seen(right[k], op.right).T
-            total = total + product[row, column]
+            total = total + op.sign * product[row, column]
         new[:, t * per_tile : (t + 1) * per_tile] = total.astype(RESULTS[op.result])
     return new

@@ -38,13 +38,12 @@ def test_a_name_that_is_not_supported_is_no_spelling_mistake(part):
 
 
 INSTEAD = {
-    "ptx_wgmma_ss": "T.wgmma_gemm",
+    "compute_gmma_descriptor": "T.initialize_wgmma_descriptor",
     "SparseTensorCoreIntrinEmitter": "T.gemm_sp",
     "ptx_mma_sp": "T.gemm_sp",
     "wgmma_gemm_sp": "T.gemm_sp",
     "tma_load": "T.tma_copy",
     "tvm_mma_sync": "T.ptx_mma",
-    "alloc_descriptor": "T.wgmma_gemm",
 }
 
 

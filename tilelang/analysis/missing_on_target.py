@@ -9,7 +9,7 @@ from tvm import ir
 from tvm_ffi import structural_walk
 
 from tilelang.analysis.subject import Subject
-from tilelang.arch.requirements import REQUIREMENTS, requirement_of
+from tilelang.arch.requirements import REQUIREMENTS, requirement_of, requirement_of_call
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.compat import MISSING_ON_TARGET
 from tilelang.ir.spans import from_tvm
@@ -44,7 +44,7 @@ def check(subject: Subject) -> Iterator[Problem]:
                 )
         for value in _values(node):
             for call in _calls(value):
-                found = REQUIREMENTS.get(call_name(call).removeprefix("tl."))
+                found = requirement_of_call(call_name(call).removeprefix("tl."))
                 if found is not None and not found[1].met_by(subject.target):
                     name, requirement = found
                     span = from_tvm(call.span) or node.span

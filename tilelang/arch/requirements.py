@@ -116,6 +116,13 @@ _BEGINNINGS: tuple[tuple[str, Requirement], ...] = (
 )
 
 
+def requirement_of_call(name: str) -> tuple[str, Requirement] | None:
+    """(Name in the language, what it needs) of an operation without its `tl.`; None if it needs nothing."""
+    if name.startswith(("wgmma_ss_", "wgmma_rs_")):
+        return f"ptx_{name[:8]}", _WGMMA
+    return REQUIREMENTS.get(name)
+
+
 def requirement_of(name: str) -> Requirement | None:
     """What a name of the language needs that this compiler does not implement; None if that is not known."""
     return next((needs for start, needs in _BEGINNINGS if name.startswith(start)), None)

@@ -29,8 +29,10 @@ from tilelang.frontend.run import Run, Signature, StopInterpreting, without_slot
 from tilelang.frontend.scalars import named_type
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.tensors import native_tensor
+from tilelang.frontend.wgmma_calls import without_marks
 from tilelang.ir.prove import free_vars
-from tilelang.ir.tile_program import Param, Symbol, TileProgram
+from tilelang.ir.tile_ops import SINGLE_PRODUCTS
+from tilelang.ir.tile_program import Node, Param, Symbol, TileProgram
 from tilelang.ir.values import Buffer, Unknown, as_int
 from tilelang.language.externs import ptr
 from tilelang.language.tensors import StridedTensor, Tensor
@@ -456,6 +458,11 @@ def _undeclared_tensors(run: Run) -> bool:
     )
 
 
+def _statements(run: Run) -> list[Node]:
+    body = without_slots(run.body)
+    return body if SINGLE_PRODUCTS in run.attrs else without_marks(body)
+
+
 def _program(
     run: Run,
     request: KernelRequest,
@@ -479,7 +486,7 @@ def _program(
         span=function.source.function_span(definition(function)),
         name_span=function.source.name_span(definition(function)),
         params=params,
-        body=without_slots(run.body),
+        body=_statements(run),
         buffers=run.buffers,
         uses=[(span, buffer) for (span, _), buffer in run.uses.items()],
         handed_on=run.handed_on,

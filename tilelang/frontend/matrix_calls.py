@@ -11,7 +11,7 @@ from tilelang.arch.dtypes import canonical_dtype, dtype_info
 from tilelang.arch.mma import MMA, mma_name
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Bound
-from tilelang.frontend.extern_calls import address
+from tilelang.frontend.extern_calls import Mode, address
 from tilelang.frontend.model import BufferData
 from tilelang.frontend.operators import as_bool
 from tilelang.frontend.run import Run
@@ -20,10 +20,12 @@ from tilelang.ir import tile_ops
 from tilelang.ir.tile_program import Evaluate
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 
+_READ: tuple[Mode, ...] = ("read",)
+_BOTH: tuple[Mode, ...] = ("read", "write")
 _COPIED = (4, 8, 16)  # bytes of one cp.async
 
 
-def _address(run: Run, call: Bound, name: str) -> Any:
+def address_argument(run: Run, call: Bound, name: str) -> Any:
     """An argument that is an address already."""
     value = call.value(name)
     if isinstance(value, Unknown):
@@ -35,7 +37,7 @@ def _address(run: Run, call: Bound, name: str) -> Any:
     return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
 
 
-def _registers(run: Run, call: Bound, name: str, index: str) -> Any:
+def registers(run: Run, call: Bound, name: str, index: str, modes: tuple[Mode, ...]) -> Any:
     """The address of element `index` of an array of registers, given as `A.data` or as A itself."""
     value = call.value(name)
     if isinstance(value, BufferData):
@@ -51,8 +53,16 @@ def _registers(run: Run, call: Bound, name: str, index: str) -> Any:
         found = f"`{value.name}` in {value.scope} memory" if isinstance(value, Buffer) else named_type(value)
         what = f"`{name}` must be an array of registers (T.alloc_local), as A.data, not {found}"
         return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
-    both = ("read", "write") if name == "accumulator" else ("read",)
-    return address(run, Region(value, None, call.span_of(name)), offset, both)
+    return address(run, Region(value, None, call.span_of(name)), offset, modes)
+
+
+def complete_as_before(run: Run, call: Bound, names: tuple[str, ...]) -> None:
+    """Addresses (`A.data`) are known to this call: asking for the first made the kernel incomplete, so the
+    others say that it was.
+    """
+    given = [call.value(n) for n in names if n in call.arguments]
+    if any(isinstance(v, BufferData) for v in given):
+        run.complete = any(isinstance(v, BufferData) and v.was_complete for v in given)
 
 
 def _emit(run: Run, call: Bound, name: str, args: list[Any]) -> None:
@@ -64,7 +74,10 @@ def _emit(run: Run, call: Bound, name: str, args: list[Any]) -> None:
 
 
 def _ldmatrix(run: Run, call: Bound) -> None:
-    source, target = _address(run, call, "src_access_ptr"), _address(run, call, "dst_access_ptr")
+    source, target = (
+        address_argument(run, call, "src_access_ptr"),
+        address_argument(run, call, "dst_access_ptr"),
+    )
     turned, count = call.value("trans"), as_int(call.value("num"))
     if isinstance(turned, Unknown):
         run.complete = False
@@ -99,23 +112,23 @@ def _mma(run: Run, call: Bound) -> None:
         what = f"no mma.sync of shape {given['shape']} multiplies {a} by {b} into {c}{choices}"
         run.report(BAD_ARGUMENTS, call.span_of("shape"), callee=call.callee, what=what)
         return
-    arrays = [call.value(n) for n in ("accumulator", "multiplicand_a", "multiplicand_b")]
-    # Asking for the first address made the kernel incomplete, so the others say that it was.
-    if any(isinstance(v, BufferData) for v in arrays):
-        run.complete = any(isinstance(v, BufferData) and v.was_complete for v in arrays)
+    complete_as_before(run, call, ("accumulator", "multiplicand_a", "multiplicand_b"))
     pointers = [
-        _registers(run, call, name, index)
-        for name, index in (
-            ("accumulator", "c_index"),
-            ("multiplicand_a", "a_index"),
-            ("multiplicand_b", "b_index"),
+        registers(run, call, name, index, modes)
+        for name, index, modes in (
+            ("accumulator", "c_index", _BOTH),
+            ("multiplicand_a", "a_index", _READ),
+            ("multiplicand_b", "b_index", _READ),
         )
     ]
     _emit(run, call, helper, pointers)
 
 
 def _cp_async(run: Run, call: Bound) -> None:
-    target, source = _address(run, call, "dst_access_ptr"), _address(run, call, "src_access_ptr")
+    target, source = (
+        address_argument(run, call, "dst_access_ptr"),
+        address_argument(run, call, "src_access_ptr"),
+    )
     count = as_int(call.value("num_elems"))
     if isinstance(target, Unknown) or isinstance(source, Unknown):
         return

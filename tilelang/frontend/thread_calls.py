@@ -19,6 +19,7 @@ from tilelang.frontend.operators import as_bool, binary, cast, literal
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, named_type, scalar
 from tilelang.frontend.thread_returns import thread_return
+from tilelang.frontend.wgmma_calls import WGMMA_CALLS
 from tilelang.frontend.wide_accesses import WIDE_ACCESSES
 from tilelang.ir import thread_ops, tile_ops
 from tilelang.ir.tile_program import Evaluate, Jump, Launch
@@ -406,4 +407,5 @@ THREAD_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "sync_grid": _statement(_sync_grid),
     **WIDE_ACCESSES,
     **{name: _statement(make) for name, make in MATRIX_CALLS.items()},
+    **WGMMA_CALLS,
 }

@@ -193,6 +193,8 @@ _THREADS = _entries(
     "warp_reduce_sum warp_reduce_max warp_reduce_min warp_reduce_bitand warp_reduce_bitor "
     "sync_threads sync_warp sync_grid named_barrier_arrive loop_break break_loop continue_loop "
     "thread_return ptx_ldmatrix ptx_mma ptx_cp_async "
+    "alloc_descriptor alloc_wgmma_desc initialize_wgmma_descriptor increase_descriptor_offset "
+    "ptx_wgmma_ss ptx_wgmma_rs warpgroup_arrive warpgroup_commit_batch warpgroup_fence_operand "
     "ldg32 ldg64 ldg128 ldg256 stg32 stg64 stg128 stg256 lds32 lds64 lds128 sts32 sts64 sts128",
 )
 
@@ -205,7 +207,6 @@ _EXTERNS = {name: Entry("extern", "ptr") for name in ("Ptr", "handle")} | _entri
 
 _BARRIERS = _entries(
     "barrier",
-    "warpgroup_arrive warpgroup_commit_batch warpgroup_fence_operand "
     "cluster_arrive cluster_arrive_relaxed cluster_wait cluster_sync block_rank_in_cluster "
     "tma_store_arrive tma_store_wait mbarrier_arrive "
     "alloc_barrier mbarrier_wait_parity mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_arrive "

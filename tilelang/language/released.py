@@ -107,9 +107,8 @@ RELEASED_NAMES: frozenset[str] = frozenset(_NAMES.split())
 _INSTEAD: tuple[tuple[str, str], ...] = (
     (r".*Sparse.*|.*_sp(_.*)?", "T.gemm_sp multiplies by a matrix with 2 of 4 elements"),
     (
-        r".*WGMMA.*|ptx_wgmma_[rs]s|alloc_wgmma_desc|initialize_wgmma_descriptor|alloc_descriptor|"
-        r"compute_gmma_descriptor|increase_descriptor_offset",
-        "T.wgmma_gemm begins products of warp groups, T.wait_wgmma waits for them",
+        r"WGMMADescriptorParams|compute_gmma_descriptor",
+        "T.initialize_wgmma_descriptor describes a tile, T.wgmma_gemm multiplies tiles",
     ),
     (
         r"create_tma_descriptor|tma_load|ptx_cp_async_bulk",

@@ -10,14 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilelang.arch.cuda import (
-    MIXED_OPERANDS,
-    WGMMA,
-    WGMMA_K_BYTES,
     WGMMA_M,
     WGMMA_MOST_N,
     WGMMA_OPERAND_BITS,
     WGMMA_WARPS,
 )
+from tilelang.arch.wgmma import depth, multiplies
 from tilelang.layout.shared import matrix_operand
 from tilelang.layout.warp_partition import WarpPartition, warp_partitions
 
@@ -76,7 +74,7 @@ def wgmma_partition(
     while B is read once for every 64 rows however they are shared.
     """
     m, n, k = shape
-    if not _multiplies(a.dtype, b.dtype, accumulator) or hindering_transpose(a.dtype, transposes) is not None:
+    if not multiplies(a.dtype, b.dtype, accumulator) or hindering_transpose(a.dtype, transposes) is not None:
         return None
     if m % WGMMA_M or k % wgmma_k(a.dtype) or threads % GROUP_THREADS:
         return None
@@ -101,7 +99,7 @@ def wgmma_partition(
 
 def wgmma_k(dtype: str) -> int:
     """Products along K of one instruction."""
-    return WGMMA_K_BYTES * 8 // WGMMA_OPERAND_BITS[dtype]
+    return depth(dtype)
 
 
 def hindering_transpose(dtype: str, transposes: tuple[bool, bool]) -> str | None:
@@ -109,10 +107,6 @@ def hindering_transpose(dtype: str, transposes: tuple[bool, bool]) -> str | None
     if WGMMA_OPERAND_BITS.get(dtype) == 16:
         return None
     return "A" if transposes[0] else None if transposes[1] else "B"
-
-
-def _multiplies(a: str, b: str, accumulator: str) -> bool:
-    return (a, accumulator) in WGMMA and (a == b or frozenset((a, b)) in MIXED_OPERANDS)
 
 
 def _is_width(n: int, accumulator: str) -> bool:

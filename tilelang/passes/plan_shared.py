@@ -21,6 +21,8 @@ from tilelang.layout.shared import SharedLayout, linear
 from tilelang.passes.accesses import all_accesses, storages
 from tilelang.passes.walk import bits_of, calls, children, remake, shape_of, walk
 
+_EVER = 1 << 30  # no stretch has that number
+_ATOM = 1024  # bytes of the widest swizzle atom
 _ASYNCHRONOUS = ("tl.cuda.tma_", "tl.cuda.bulk_", "tl.mbarrier_", "tl.wgmma_wait")
 
 
@@ -57,7 +59,9 @@ def plan_shared(body: Any, layouts: Mapping[int, SharedLayout]) -> Arena:
             names[stmt.buffer.__chandle__()] = str(stmt.buffer.name)
             lives[stmt.buffer.__chandle__()] = _Life(layout.bytes, layout.alignment)
     views = storages(body)
-    _measure(body, 0, lives | {view: lives[base] for view, base in views.items() if base in lives})
+    by_name = lives | {view: lives[base] for view, base in views.items() if base in lives}
+    _measure(body, 0, by_name)
+    _keep_described(body, by_name)
     offsets: dict[int, int] = {}
     used = [(h, life) for h, life in lives.items() if life.first is not None]
     for handle, life in sorted(used, key=lambda item: -item[1].bytes):
@@ -130,6 +134,15 @@ def _first_fit(life: _Life, taken: list[tuple[int, int]]) -> int:
             break
         at = max(at, -(-end // life.alignment) * life.alignment)
     return at
+
+
+def _keep_described(body: Any, lives: Mapping[int, _Life]) -> None:
+    """Tiles that descriptors are about are read long after these were made, and lie as swizzles want."""
+    for call in calls(body):
+        if tile_ops.is_call(call, tile_ops.MATRIX_DESCRIPTOR):
+            life = lives.get(call.args[3].args[0].source.__chandle__())
+            if life is not None:
+                life.last, life.alignment = _EVER, _ATOM
 
 
 def _measure(stmt: Any, stretch: int, lives: dict[int, _Life]) -> int:

@@ -43,7 +43,7 @@ from tilelang.targets.cuda.emit import CUDA, CUDA_FAST_MATH
 from tilelang.targets.cuda.ops.copy import lower_async_copy, lower_commit, lower_wait
 from tilelang.targets.cuda.ops.gemm import gemm_layouts, gemm_with_wgmma, lower_gemm
 from tilelang.targets.cuda.ops.tma import TENSOR_MAP_ALIGNMENT, check_safe_values, lower_tma_copy
-from tilelang.targets.cuda.ops.wgmma import WgmmaRule, wgmma_rule
+from tilelang.targets.cuda.ops.wgmma import WgmmaRule, lower_arrive, lower_wait_always, wgmma_rule
 from tilelang.targets.cuda.ops.wgmma import lower_wait as lower_product_wait
 from tilelang.targets.cuda.source_kernel import source_kernel
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan
@@ -120,7 +120,7 @@ def _lower(func: X.PrimFunc, target: Target, min_blocks: int = 1) -> LoweredKern
     rule = None if _asks(func, DISABLE_WGMMA) else wgmma_rule(tiles, gemms_of(tiles, threads), target)
     check_safe_values(tiles)
     tiles, (layouts, wgmma) = laid_out(tiles, lambda t: _layouts(t, threads, target, rule))
-    usual = _ops(wgmma)
+    usual = _ops(wgmma, _asks(func, tile_ops.SINGLE_PRODUCTS))
     for ops in (usual, replace(usual, frugal=True)):
         per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)
         level, teams = per_thread.block_level, per_thread.teams
@@ -202,7 +202,11 @@ def _layouts(
     return infer_layouts(tiles, threads, gemm_layouts(target), target.name, teams=True), None
 
 
-def _ops(wgmma: WgmmaRule | None) -> TargetOps:
-    if wgmma is None:
-        return OPS
-    return replace(OPS, calls={**OPS.calls, tile_ops.GEMM: gemm_with_wgmma(wgmma)})
+def _ops(wgmma: WgmmaRule | None, single: bool) -> TargetOps:
+    """`single`: the kernel has wgmma instructions of its author."""
+    calls = dict(OPS.calls)
+    if wgmma is not None:
+        calls[tile_ops.GEMM] = gemm_with_wgmma(wgmma)
+    if single:
+        calls |= {tile_ops.WGMMA_ARRIVE: lower_arrive, tile_ops.WGMMA_WAIT: lower_wait_always}
+    return replace(OPS, calls=calls)

@@ -1,6 +1,6 @@
 """Device helpers for wgmma.mma_async, written on demand: their text depends on the sizes of the tile.
 
-A call is `tl.cuda.wgmma_<tiles>x64x<n>_<steps>x<k>_<operand>_<result>_<form>(template integers, d, a, b)`.
+A T.gemm is `tl.cuda.wgmma_<tiles>x64x<n>_<steps>x<k>_<operand>_<result>_<form>(template integers, d, a, b)`.
 It multiplies `tiles` times 64 rows by `n` columns on one warpgroup, `steps` times `k` products deep.
 `operand` is a type, or two as in `e4m3xe5m2`. `form` is ss (A and B by descriptors) or rs (A in registers),
 then t or n for A and for B: whether M (N) instead of K is contiguous, which only 16-bit operands may have.
@@ -8,6 +8,7 @@ then t or n for A and for B: whether M (N) instead of K is contiguous, which onl
 The template integers are, in units of 16 bytes, for A (ss only) and then for B: the swizzle mode, the leading
 and the stride byte offset of the descriptor, the distance of tiles (A only), of steps of K, of groups of
 steps, and how many steps are in a group. PTX ISA 9.7.16.5 (register fragments, matrix descriptors, strides).
+Single instructions, `arch.wgmma.one_product`, take descriptors as numbers.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _TYPES = "|".join(_DEPTHS)
 _NAME = re.compile(
     rf"wgmma_(\d+)x64x(\d+)_(\d+)x\d+_({_TYPES})(?:x({_TYPES}))?_(f32|f16|s32)_(ss|rs)([tn])([tn])(_async)?"
 )
+_SINGLE = re.compile(rf"wgmma_(ss|rs)_n(\d+)_({_TYPES})x({_TYPES})_(f32|f16|s32)_([tn])([tn])_([pm])([pm])")
 _REGISTERS = re.compile(r"hold_(\d+)_(f32|f16|s32)")
 # PTX type of the result -> constraint, C type, elements in a register.
 _ACCUMULATORS = {"f32": ("f", "float", 1), "f16": ("r", "unsigned", 2), "s32": ("r", "int", 1)}
@@ -37,6 +39,20 @@ _DESCRIPTOR = Intrinsic(
     template_args=3,
     requires=("shared_address",),
 )
+
+_PLAIN = {
+    "matrix_descriptor": _DESCRIPTOR,
+    "wgmma_arrive": Intrinsic(
+        """void wgmma_arrive() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}"""
+    ),
+    "wgmma_commit": Intrinsic(
+        """void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}"""
+    ),
+}
 
 
 def wgmma_name(
@@ -63,11 +79,14 @@ def registers_name(count: int, result: str) -> str:
 
 def generated(name: str) -> Intrinsic | None:
     """The helper called `name`, None if it is none of these."""
-    if name == "matrix_descriptor":
-        return _DESCRIPTOR
+    if name in _PLAIN:
+        return _PLAIN[name]
     held = _REGISTERS.fullmatch(name)
     if held is not None:
         return _hold(name, int(held[1]), held[2])
+    single = _SINGLE.fullmatch(name)
+    if single is not None:
+        return _one(name, single)
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -76,6 +95,35 @@ def generated(name: str) -> Intrinsic | None:
     turned = (a_turned == "t", b_turned == "t")
     types = (left, right or left)
     return _multiply(name, (tiles, n, steps), types, result, form == "rs", turned, goes_on is None)
+
+
+def _one(name: str, match: re.Match[str]) -> Intrinsic:
+    """One instruction and nothing around it; `scale` 0 overwrites the result."""
+    form, columns, a_type, b_type, result, a_turned, b_turned, a_sign, b_sign = match.groups()
+    letter, d_type, packed = _ACCUMULATORS[result]
+    count, depth = int(columns) // (2 * packed), _DEPTHS[a_type]
+    results = ", ".join(f"%{k}" for k in range(count))
+    by_registers = form == "rs"
+    lefts = 4 if by_registers else 1
+    names = [f"%{count + k}" for k in range(lefts + 2)]
+    left = f"{{{', '.join(names[:4])}}}" if by_registers else names[0]
+    inputs = [f'"r"(x[{k}])' for k in range(4)] if by_registers else ['"l"(left)']
+    inputs += ['"l"(right)', '"r"(scale)']
+    signs = "" if result == "s32" else "".join(", -1" if s == "m" else ", 1" for s in (a_sign, b_sign))
+    turned = (b_turned,) if by_registers else (a_turned, b_turned)
+    turns = "".join(f", {int(t == 't')}" for t in turned) if depth == 16 else ""
+    parameter = "const void* a" if by_registers else "unsigned long long left"
+    held = "  const unsigned* x = static_cast<const unsigned*>(a);\n" if by_registers else ""
+    source = f"""void {name}(void* d, {parameter}, unsigned long long right, int scale) {{
+  {d_type}* z = static_cast<{d_type}*>(d);
+{held}  asm volatile(
+               "{{ .reg .pred adds; setp.ne.b32 adds, {names[lefts + 1]}, 0;\\n"
+               "wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.{result}.{a_type}.{b_type} "
+               "{{{results}}}, {left}, {names[lefts]}, adds{signs}{turns}; }}\\n"
+               : {_listed([f'"+{letter}"(z[{k}])' for k in range(count)])}
+               : {_listed(inputs)} : "memory");
+}}"""
+    return Intrinsic(source)
 
 
 def _hold(name: str, count: int, result: str) -> Intrinsic:

@@ -14,6 +14,7 @@ from tvm import tirx as X
 
 from tilelang.arch.cuda import WGMMA_K_BYTES, WGMMA_M, WGMMA_SM, WGMMA_WARPS
 from tilelang.arch.target import Target
+from tilelang.arch.wgmma import PTX_OPERANDS, PTX_RESULTS
 from tilelang.ir import tile_ops
 from tilelang.ir.teams import Team
 from tilelang.ir.tile_ops import seq
@@ -35,16 +36,6 @@ from tilelang.targets.cuda.wgmma import registers_name, wgmma_name
 from tilelang.targets.simt.block import Block
 
 _WARP = 32
-_OPERANDS = {
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "tf32",
-    "float8_e4m3fn": "e4m3",
-    "float8_e5m2": "e5m2",
-    "int8": "s8",
-    "uint8": "u8",
-}
-_RESULTS = {"float16": "f16", "float32": "f32", "int32": "s32"}
 _MODES = {128: 1, 64: 2, 32: 3}  # bytes of a swizzle atom's row -> field of the descriptor
 _UNIT = 16  # bytes in which descriptors count
 
@@ -164,8 +155,8 @@ def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block, landing: frozenset[in
     c = block.registers(gemm.c.source)
     d = X.address_of(X.BufferLoad(c, [X.const(0, "int32")]))
     form = "rs" if by_registers else "ss"
-    types = _OPERANDS[operand], _OPERANDS[str(gemm.b.source.dtype)]
-    name = wgmma_name((tiles, part, steps), types, _RESULTS[result], form, turned)
+    types = PTX_OPERANDS[operand], PTX_OPERANDS[str(gemm.b.source.dtype)]
+    name = wgmma_name((tiles, part, steps), types, PTX_RESULTS[result], form, turned)
     if gemm.asynchronous:
         name += "_async"
         block.products.append(c)
@@ -178,6 +169,20 @@ def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block, landing: frozenset[in
     return seq([X.Evaluate(tile_ops.call("tl.cuda.fence_proxy_async", [], span=span), span), product])
 
 
+def lower_arrive(stmt: Any, block: Block) -> Any:
+    """Before single instructions: what threads wrote to operands is seen by them."""
+    fence = tile_ops.call("tl.cuda.fence_proxy_async", [], span=stmt.span)
+    return seq([X.Evaluate(fence, stmt.span), stmt])
+
+
+def lower_wait_always(stmt: Any, block: Block) -> Any:
+    """`lower_wait` where single instructions may be on their way, whose registers the author holds."""
+    known = lower_wait(stmt, block)
+    if known is not None:
+        return known
+    return X.Evaluate(tile_ops.call("tl.cuda.wgmma_wait", list(stmt.value.args), span=stmt.span), stmt.span)
+
+
 def lower_wait(stmt: Any, block: Block) -> Any:
     """Wait for all but the newest products; what they are in is not read before."""
     count = int(stmt.value.args[0].value)
@@ -188,7 +193,7 @@ def lower_wait(stmt: Any, block: Block) -> Any:
     done = {p.__chandle__(): p for p in block.products if not any(p.same_as(n) for n in newest)}
     parts = [X.Evaluate(wait, stmt.span)]
     for product in done.values():
-        name = registers_name(int(product.shape[0]), _RESULTS[str(product.dtype)])
+        name = registers_name(int(product.shape[0]), PTX_RESULTS[str(product.dtype)])
         pointer = X.address_of(X.BufferLoad(product, [X.const(0, "int32")]))
         parts.append(X.Evaluate(tile_ops.call(f"tl.cuda.{name}", [pointer], span=stmt.span), stmt.span))
     return seq(parts)
