@@ -182,3 +182,30 @@ def k(A, B):
 """
     with pytest.raises(KernelError, match="float32x2 is not supported here"):
         lower_text(summed)
+
+
+@tilelang.jit
+def bits_of_pairs(words, dtype):
+    words: T.Tensor((64,), T.uint32)
+    least = T.empty((64,), T.uint32)
+    wide = T.empty((64,), T.float32)
+    with T.Kernel(1, threads=64):
+        tx = T.get_thread_binding()
+        both = T.alloc_local((1,), f"{dtype}x2")
+        both[0] = T.min2(T.reinterpret(words[tx], f"{dtype}x2"), T.reinterpret(words[63 - tx], f"{dtype}x2"))
+        least[tx] = T.reinterpret(both[0], "uint32")
+        wide[tx] = T.reinterpret(both[0], "float32")
+    return least, wide
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:2])
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_bits_of_a_word_are_a_pair_and_the_other_way_round(device: str, dtype: str) -> None:
+    torch.manual_seed(0)
+    pairs_in = torch.randn(64, 2).to(getattr(torch, dtype))
+    words = pairs_in.view(torch.int32).reshape(64).view(torch.uint32)
+    want = torch.minimum(pairs_in, pairs_in.flip(0))
+    kernel = compiled_for(bits_of_pairs, device).compile(dtype=dtype)
+    for made in (kernel(words.to(device)), reference.run(kernel, words)):
+        for got in made:
+            assert torch.equal(got.cpu().view(torch.int32).view(want.dtype).reshape(64, 2), want)

@@ -36,6 +36,7 @@ from tilelang.frontend.model import (
     JitFunction,
     KernelMethod,
     Late,
+    ModuleName,
     ModuleValue,
     NativeMethod,
     ParentsOf,
@@ -283,7 +284,7 @@ def _module_attribute(run: Run, node: ast.Attribute, owner: ModuleValue) -> Any:
     if value is not NO_VALUE:
         return value
     if owner.open:
-        return Unknown(f"`{owner.name}.{node.attr}` is not known to the compiler")
+        return ModuleName(f"`{owner.name}.{node.attr}` is not known to the compiler", owner.name, node.attr)
     return _missing(run, node, f"the module `{owner.name}`", owner.names)
 
 

@@ -5,6 +5,7 @@ meet.
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING, Any
 
 from tilelang.arch.dtypes import DTYPES, canonical_dtype, dtype_info, element_bits
@@ -12,14 +13,21 @@ from tilelang.diagnostics.problem import Edit, Fix
 from tilelang.diagnostics.rules.python import POINTERS_IN_MEMORY, UNKNOWN_DTYPE
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.deprecated import note_old_dtype
-from tilelang.frontend.model import TensorType
+from tilelang.frontend.model import ModuleName, TensorType
 from tilelang.frontend.scalars import named_type
+from tilelang.frontend.suggest import replacement
 from tilelang.ir.values import Unknown
 from tilelang.language import ptr
 
 if TYPE_CHECKING:
     from tilelang.frontend.run import Run
 
+
+# How the names of dtypes in torch and numpy begin, with the widths there are or may be.
+_FAMILIES = re.compile(
+    r"q?u?int(\d|16|32|64|128)?(x2|_|c|p|er|$)|b?float(\d|16|32|64|96|128|ing)?(_|$)|half|bfloat16"
+    r"|complex|bits|bool|byte|u?(short|long)|char|double|c?single|c?(float|double|half)$|[a-z]$|object|str|void|datetime|timedelta"
+)
 
 # Types of the language that hold no numbers.
 _NOT_HERE = ("handle", "void", "index")
@@ -49,6 +57,12 @@ def looks_like_dtype(value: Any) -> bool:
 
 def read_dtype(run: Run, value: Any, span: Span) -> str | Unknown:
     """The canonical name; a problem at `span` and Unknown if it is none."""
+    if isinstance(value, ModuleName) and _is_misspelt(value):
+        near = _near_dtype(value.name)
+        at = Span(span.path, span.end_line, span.end_column - len(value.name), span.end_line, span.end_column)
+        fixes = replacement(near, at) if run.text_of(at) == value.name else ()
+        what = f"{value.module} has no dtype `{value.name}`; did you mean `{value.module}.{near}`?"
+        return run.report(UNKNOWN_DTYPE, span, fixes=fixes, what=what)
     if isinstance(value, Unknown):
         return value
     if run.is_unset(value):
@@ -70,6 +84,20 @@ def read_dtype(run: Run, value: Any, span: Span) -> str | Unknown:
         run.complete = False
         with run.guarded(maybe=True):
             return run.report(UNKNOWN_DTYPE, span, what=f"{value!r} is no dtype that this compiler supports")
+
+
+def _is_misspelt(value: ModuleName) -> bool:
+    """Whether a name of torch or numpy that stands for a dtype is surely none of theirs: it is like one, and
+    spelt as none of their families are (`torch.float8_e8m0fnu`, `torch.quint4x2` and what may come).
+    """
+    if value.module not in ("torch", "numpy") or _FAMILIES.match(value.name):
+        return False
+    return _near_dtype(value.name) is not None
+
+
+def _near_dtype(name: str) -> str | None:
+    found = difflib.get_close_matches(name, sorted(DTYPES), n=1, cutoff=0.75)
+    return found[0] if found else None
 
 
 def _respelt(run: Run, value: Any, span: Span) -> tuple[Fix, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 from tvm import ir
 from tvm import tirx as X
 
-from tilelang.arch.dtypes import element_bits
+from tilelang.arch.dtypes import dtype_info, element_bits
 from tilelang.arch.float_formats import float_format
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
@@ -341,8 +341,9 @@ def _convert(run: Run, op: str, call: Bound) -> Any:
         what = "the bits of a Python number have no width; convert it first, as in T.float32(x)"
         return run.report(BAD_ARGUMENTS, call.span_of("value"), callee=call.callee, what=what)
     old = dtype_of_expr(value)
-    if element_bits(old) != element_bits(dtype):
-        what = f"{old} has {element_bits(old)} bits, {dtype} has {element_bits(dtype)}"
+    bits, wanted = (dtype_info(d).bits * dtype_info(d).lanes for d in (old, dtype))  # of all lanes
+    if bits != wanted:
+        what = f"{old} has {bits} bits, {dtype} has {wanted}"
         return run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=what)
     return X.reinterpret(dtype, value)
 

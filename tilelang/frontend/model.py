@@ -199,6 +199,14 @@ class ModuleValue:
     of_workspace: bool = False  # read as source
 
 
+@dataclass(frozen=True)
+class ModuleName(Unknown):
+    """An attribute that the model of a module does not list, and that the module may have."""
+
+    module: str = ""
+    name: str = ""
+
+
 @dataclass(eq=False, repr=False)
 class ClassValue:
     """A class of the user's, interpreted."""

@@ -14,6 +14,7 @@ from tilelang.diagnostics.rules.python import (
     UNKNOWN_NAME,
     UNSUPPORTED_PYTHON,
 )
+from tilelang.diagnostics.span import Span
 from tilelang.frontend.annotations import evaluated_annotation
 from tilelang.frontend.augmented_buffers import report_augmented_buffer
 from tilelang.frontend.debug_calls import device_assert
@@ -49,9 +50,27 @@ def assignment(run: Run, node: ast.Assign) -> Flow | None:
         value = bound_value(run, "value", value, run.span(node.value))
     if isinstance(first, ast.Subscript) and len(node.targets) == 1 and is_place(value):
         note_same_places(run, first, node.value, run.span(node.value))
+    at = run.span(node.value)
+    if value is None and _is_nothing(node.value) and any(isinstance(t, ast.Subscript) for t in node.targets):
+        value = _refuse_nothing(run, node, at)
     for target in node.targets:
-        at = run.span(node.value)
         assign(run, target, value, fresh_buffer=isinstance(node.value, ast.Call), value_span=at)
+    return None
+
+
+def _is_nothing(node: ast.expr) -> bool:
+    """Whether an expression that gives None says so itself: None from elsewhere may wait for a value."""
+    return isinstance(node, ast.Constant)
+
+
+def _refuse_nothing(run: Run, node: ast.Assign, at: Span) -> Any:
+    """`A[i] = None`, where A is a tensor or a tile."""
+    for target in node.targets:
+        owner = run.eval(target.value) if isinstance(target, ast.Subscript) else None
+        owner = owner.region if isinstance(owner, Late) else owner
+        if isinstance(owner, Buffer | Region):
+            name = owner.name if isinstance(owner, Buffer) else owner.buffer.name
+            return run.report(UNSUPPORTED_PYTHON, at, what=f"None cannot be stored in `{name}`")
     return None
 
 
@@ -168,7 +187,8 @@ def annotated_assignment(run: Run, node: ast.AnnAssign) -> Flow | None:
         value = run.eval(node.annotation)
         if isinstance(value, TensorType):
             what = f"`{target.id}` is no parameter of the kernel, so T.Tensor cannot declare it"
-            run.report(UNSUPPORTED_PYTHON, run.span(target), what=what)
+            # Unknown from here on: its uses are no further mistakes.
+            run.scope.names[target.id] = run.report(UNSUPPORTED_PYTHON, run.span(target), what=what)
     return None
 
 

@@ -102,7 +102,7 @@ def _plain(run: Run, call: Bound, name: str, value: Any, argument: Argument) -> 
             buffer = getattr(target.value, "buffer", target.value) if target is not None else None
             if not isinstance(buffer, Buffer):
                 return value
-            note_unfit(run, value, buffer, argument.span)
+            note_unfit(run, value, buffer, argument.span, fills=True)
             return representable(value, buffer)
         expected = "a number"
     elif name in _INTEGERS:

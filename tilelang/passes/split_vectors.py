@@ -197,6 +197,11 @@ class _Split:
             name = X.Var("same", str(value.value.ty).removeprefix("T."))
             before.append(X.Bind(name, self._scalar(value.value, span), span))
             return X.Broadcast(name, value.lanes)
+        if _is_reinterpret(value) and _lanes(value.args[-1].ty) == 1:
+            bits = _unsigned(self._scalar(value.args[-1], span))
+            name = X.Var("bits", bits.ty)
+            before.append(X.Bind(name, bits, span))
+            return X.reinterpret(str(value.ty).removeprefix("T."), name)
         if isinstance(value, ir.TensorLoad):
             return value
         return map_operands(value, lambda e: self._once(e, before, span) if _lanes(e.ty) > 1 else e)
@@ -222,6 +227,8 @@ class _Split:
                 for number, one in reversed(list(enumerate(others))):
                     last = X.Select(X.EQ(lane, index(number)), one, last)
                 return last
+            case ir.Call() if _is_reinterpret(value):
+                return self._lane_of_bits(value, lane, span)
             case ir.Call():
                 name = str(getattr(value.op, "name", value.op))
                 if not name.startswith(("tirx.", "prim.")) or name in _WHOLE:
@@ -246,7 +253,36 @@ class _Split:
             return self._element(value.vectors, int(value.indices[0].value), span)
         if _lanes(value.ty) > 1:
             self._refuse("an operation on single elements", str(value.ty), span)
+        if _is_reinterpret(value) and _lanes(value.args[-1].ty) > 1:
+            return self._all_bits(value, span)
         return map_operands(value, lambda e: self._scalar(e, span))
+
+    def _lane_of_bits(self, value: Any, lane: Any, span: Any) -> Any:
+        """One lane of what T.reinterpret makes: the first lies in the lowest bits."""
+        operand, element = value.args[-1], _element(value.ty)
+        if _lanes(operand.ty) == _lanes(value.ty):
+            return X.reinterpret(element, self._lane(operand, lane, span))
+        if _lanes(operand.ty) > 1:
+            self._refuse("T.reinterpret", f"{operand.ty} as {value.ty}", span)
+        whole, width = _unsigned(self._scalar(operand, span)), dtype_info(element).bits
+        shift = X.Cast(whole.ty, lane * width)
+        part = X.Cast(
+            f"uint{width}", X.bitwise_and(X.shift_right(whole, shift), X.const((1 << width) - 1, whole.ty))
+        )
+        return part if element == f"uint{width}" else X.reinterpret(element, part)
+
+    def _all_bits(self, value: Any, span: Any) -> Any:
+        """A number of the bits of all lanes."""
+        operand, dtype = value.args[-1], str(value.ty).removeprefix("T.")
+        width, total = dtype_info(_element(operand.ty)).bits, dtype_info(dtype).bits
+        parts = [
+            X.Cast(f"uint{total}", _unsigned(self._lane(operand, index(lane), span)))
+            for lane in range(_lanes(operand.ty))
+        ]
+        bits = parts[0]
+        for lane, part in enumerate(parts[1:], 1):
+            bits = X.bitwise_or(bits, X.shift_left(part, X.const(lane * width, part.ty)))
+        return bits if dtype == f"uint{total}" else X.reinterpret(dtype, bits)
 
     def _element(self, vectors: Sequence[Any], number: int, span: Any) -> Any:
         """Element `number` of vectors that stand side by side."""
@@ -265,6 +301,16 @@ class _Split:
 
 # Functions of TIRX whose lanes are not those of their operands.
 _WHOLE = frozenset({"tirx.reinterpret", "tirx.call_extern", "tirx.call_pure_extern", "tirx.address_of"})
+
+
+def _is_reinterpret(value: Any) -> bool:
+    return isinstance(value, ir.Call) and str(getattr(value.op, "name", "")).endswith(".reinterpret")
+
+
+def _unsigned(value: Any) -> Any:
+    """The bits of a number as an unsigned one of its width."""
+    info = dtype_info(str(value.ty).removeprefix("T."))
+    return value if info.kind == "uint" else X.reinterpret(f"uint{info.bits}", value)
 
 
 def _is_one(value: Any) -> bool:

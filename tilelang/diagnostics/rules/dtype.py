@@ -44,6 +44,11 @@ CONSTANT_FRACTION = replace(
     level=Severity.HINT,
     message="{value} becomes {becomes}: {buffer} holds {dtype}",
 )
+CONSTANT_FRACTION_FILL = replace(  # a tile of one number that is not the one that stands there
+    CONSTANT_FRACTION,
+    level=Severity.WARNING,
+    message="{value} becomes {becomes} in every element: {buffer} holds {dtype}",
+)
 CONSTANT_OVERFLOW = replace(
     CONSTANT_RANGE,
     level=Severity.HINT,
