@@ -3,24 +3,28 @@
 Behind the earlier loop the tile holds its last piece. A second loop of as many steps, which reads the tile
 first of all and never loads it, works on that one piece each time: its T.copy is missing, or goes the wrong
 way. Updates in place (`x = exp(x)`) are no loads.
+
+Where the second loop writes another value in each step all the same (it computes with the step's number, or
+loads the tensor's pieces into another tile), the last piece may be meant: a hint.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilelang.analysis.contents import History, Touch, histories
+from tilelang.analysis.contents import History, Touch, histories, sure_loads
 from tilelang.analysis.read_before_write import place_of
 from tilelang.analysis.subject import Subject
-from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.problem import Problem, Related, Severity
 from tilelang.diagnostics.rules.order import STALE_TILE
-from tilelang.ir.prove import free_vars
+from tilelang.ir.prove import free_vars, operands_of
 from tilelang.ir.tile_program import Loop, Store, walk
 from tilelang.ir.values import Buffer, Unknown, Value, as_int
 
 from tvm import ir  # isort: skip
 
 _IN_ORDER = ("serial", "Pipelined", "unroll")
+_DECISIONS = frozenset({"EQ", "NE", "LT", "LE", "GT", "GE", "And", "Or", "Not"})
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -35,7 +39,9 @@ def check(subject: Subject) -> Iterator[Problem]:
             continue
         found = _stale(subject, history)
         if found is not None:
-            yield _problem(subject, tile, *found)
+            problem = _problem(subject, tile, *found)
+            meant = _steps_differ(subject, tile, found[1], found[2])
+            yield problem.with_severity(Severity.HINT) if meant else problem
 
 
 def _stale(subject: Subject, history: History) -> tuple[Touch, Loop, Touch] | None:
@@ -131,6 +137,49 @@ def _writes_pieces(subject: Subject, loop: Loop) -> bool:
         if loop in record.context.loops
         for access in subject.accesses(record)
     )
+
+
+def _steps_differ(subject: Subject, tile: Buffer, later: Loop, load: Touch) -> bool:
+    """Whether the steps of a loop that never loads a tile do different things with it all the same: they
+    compute with their number, or bring the pieces that the tile held into another one.
+    """
+    variables = set(later.vars)
+    nodes = list(walk(subject.program.body))
+    stores = [n for n in nodes if isinstance(n, Store) and later in n.context.loops]
+    if any(_counts(s.value, variables) for s in stores):
+        return True
+    sources = {
+        access.region.buffer
+        for record in subject.records
+        if record is load.record
+        for access in subject.accesses(record)
+        if access.mode == "read"
+    }
+    if load.record is None:
+        filled = [n for n in nodes if isinstance(n, Store) and n.span == load.span]
+        read = {v for n in filled for v in sure_loads(n.value)}
+        sources = {b for b in subject.program.buffers if b.known and b.var in read and b.scope == "global"}
+    again = [
+        access
+        for record in subject.records
+        if later in record.context.loops
+        for access in subject.accesses(record)
+        if access.mode == "read" and access.region.buffer in sources
+    ]
+    loads = {v for s in stores for v in sure_loads(s.value)}
+    return bool(again) or any(b.var in loads for b in sources)
+
+
+def _counts(value: object, variables: set[ir.Var]) -> bool:
+    """Whether a number is computed from a loop's variables: not where they choose an element, nor where they
+    only decide, as in masks.
+    """
+    kind = type(value).__name__
+    if kind == "Var":
+        return value in variables
+    if kind == "TensorLoad" or kind in _DECISIONS or not isinstance(value, ir.Expr):
+        return False
+    return any(_counts(operand, variables) for operand in operands_of(value))
 
 
 def _problem(subject: Subject, tile: Buffer, read: Touch, later: Loop, load: Touch) -> Problem:

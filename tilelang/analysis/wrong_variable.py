@@ -1,6 +1,9 @@
 """wrong-variable: an index that leaves a part of a tensor out, or lies outside it, where another order or
 another block variable of the same kernel would go through exactly all of it.
 
+A part may be meant, though, of a tensor that is as long as another dimension by chance: only two entries that
+fit in the other order alone are a warning.
+
 That a part is left out is no mistake by itself. That the index fits as soon as two of its entries are
 swapped, or one block variable stands in place of another that is not used there, is the evidence. Only sizes
 that are numbers: with open ones any two orders fit. Silent where the annotation names what the variable
@@ -20,7 +23,7 @@ from tilelang.analysis.dimension_names import DimensionNames
 from tilelang.analysis.global_places import GlobalPlace, global_places
 from tilelang.analysis.subject import Subject, soften
 from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
-from tilelang.diagnostics.problem import Problem
+from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.rules.bounds import SWAPPED_INDEX, WRONG_VARIABLE
 from tilelang.ir.prove import free_vars, substitute
 from tilelang.ir.values import as_int
@@ -97,7 +100,7 @@ def _mistaken(uses: TensorUses, use: TensorUse, place: GlobalPlace) -> Problem |
             starts[dim] = substitute(start, {mine[0]: var})
             other = replace(place, starts=tuple(starts))
             if all(uses.exactly(other, d) for d in range(len(starts))):
-                return WRONG_VARIABLE.at(
+                problem = WRONG_VARIABLE.at(
                     place.spans[dim] if dim < len(place.spans) else place.span,
                     related=declared(use.buffer),
                     var=mine[0].name,
@@ -106,6 +109,7 @@ def _mistaken(uses: TensorUses, use: TensorUse, place: GlobalPlace) -> Problem |
                     buffer=use.buffer.name,
                     size=use.buffer.shape[dim],
                 )
+                return problem.with_severity(Severity.HINT)  # a size may be another one's by chance
     return None
 
 

@@ -44,3 +44,19 @@ def option(value: Any) -> Any:
 def _index(value: Value) -> Any:
     number = as_int(value)
     return value if number is None else X.const(number, "int32")
+
+
+def written_as(call: Any) -> str:
+    """What the author of a tile operation called: `T.reduce_max`, `T.cumsum`, `T.clear`."""
+    name, given = str(call.op.name).removeprefix("tl."), attributes(call)
+    kind = given.get("kind")
+    match name:
+        case "reduce":
+            return f"T.reduce_{kind}"
+        case "scan":
+            return f"T.cum{kind}"
+        case "fill" if given.get("clears"):
+            return "T.clear"
+        case "atomic" | "atomic_tile":
+            return f"T.atomic_{kind}"
+    return f"T.{name}"

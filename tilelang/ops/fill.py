@@ -11,7 +11,7 @@ from tilelang.ir import tile_ops
 from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import show
-from tilelang.ops.build import convert, operand_region
+from tilelang.ops.build import attributes, convert, operand_region
 from tilelang.ops.operands import dtype_name, scope_name, times
 from tilelang.ops.tile_op import CheckContext, OpDescription, RegionAccess, TileOp
 
@@ -21,20 +21,23 @@ from tvm import tirx as X  # isort: skip
 
 @dataclass(frozen=True, eq=False)
 class Fill:
-    """`dst[...] = value`, the value already of dst's dtype."""
+    """`dst[...] = value`, the value already of dst's dtype. `clears`: its author wrote T.clear."""
 
     dst: Any  # TensorRegion
     value: Any
     span: Any = None
+    clears: bool = False
 
     def call(self) -> Any:
         """The statement `tl.fill(dst, value)`."""
-        return X.Evaluate(tile_ops.call(tile_ops.FILL, [self.dst, self.value], span=self.span), self.span)
+        attrs = {"clears": True} if self.clears else None
+        made = tile_ops.call(tile_ops.FILL, [self.dst, self.value], attrs, span=self.span)
+        return X.Evaluate(made, self.span)
 
     @staticmethod
     def read(call: ir.Call) -> Fill:
         """The operation a `tl.fill` call stands for."""
-        return Fill(call.args[0], call.args[1], span=call.span)
+        return Fill(call.args[0], call.args[1], span=call.span, **attributes(call))
 
 
 def accesses(record: OpRecord) -> Sequence[RegionAccess]:
@@ -49,7 +52,8 @@ def build(record: OpRecord) -> Any:
     if region is None:
         raise ValueError("the buffer of T.fill must be known")
     value = convert(record.value("value", 0), str(region.buffer.dtype))
-    return Fill(operand_region(region, region.extents), value, to_tvm(record.span)).call()
+    clears = record.callee == "T.clear"
+    return Fill(operand_region(region, region.extents), value, to_tvm(record.span), clears).call()
 
 
 def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:

@@ -184,7 +184,7 @@ DIVERGENT_TILE_OP = Rule(
     "order",
     Severity.ERROR,
     "The threads of a block do a tile operation together, so all of them must reach it.",
-    "T.{op} is done by many threads together, but a condition on the thread lets only some of them come "
+    "{op} is done by many threads together, but a condition on the thread lets only some of them come "
     "here; for {target} this compiler shares it out among whole warps side by side, and loops over shared "
     "and global memory among any range of threads: take it out of the branch",
 )
@@ -195,7 +195,7 @@ TOO_MANY_TEAMS = replace(
 )
 UNMET_EXCHANGE = replace(
     DIVERGENT_TILE_OP,
-    message="T.{op} touches what other threads touched just before in the same branch, and {threads}, which "
+    message="{op} touches what other threads touched just before in the same branch, and {threads}, which "
     "alone come here, have no barrier of their own: take it out of the branch",
 )
 FRAGMENT_OF_A_TEAM = replace(

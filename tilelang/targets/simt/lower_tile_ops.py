@@ -27,6 +27,7 @@ from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.ir.spans import place_of
 from tilelang.ir.teams import Branches, Team, branches, thread_numbers
 from tilelang.ir.tile_ops import seq
+from tilelang.ops.build import written_as
 from tilelang.passes.accesses import all_accesses
 from tilelang.passes.fragment_owners import thread_axes
 from tilelang.passes.infer_layouts import LayoutMap
@@ -275,7 +276,7 @@ class _Lowering:
             return lower_parallel(loop, self.block)
         in_registers = any(a.buffer.scope() == FRAGMENT for a in loop.accesses)
         numbers = np.flatnonzero(active) if active is not None else np.empty(0, int)
-        op = loop.note("tl.op", "Parallel")
+        op = f"T.{loop.note('tl.op', 'Parallel')}"
         if in_registers or not len(numbers) or numbers[-1] - numbers[0] + 1 != len(numbers):
             raise KernelError([DIVERGENT_TILE_OP.at(place_of(loop.span), op=op, target=self.block.target)])
         first = int(numbers[0]) - self.block.first
@@ -294,7 +295,7 @@ class _Lowering:
         """A tile operation that only some threads reach would be done in part."""
         on_tiles = any(isinstance(a, ir.TensorRegion) for a in call.args)
         if self._divergent and on_tiles and not self._all_are_here():
-            op = str(call.op.name).removeprefix("tl.")
+            op = written_as(call)
             raise KernelError([DIVERGENT_TILE_OP.at(place_of(call.span), op=op, target=self.block.target)])
 
     def _together(self, stmt: Any, divergent: bool) -> Any:

@@ -48,7 +48,7 @@ def one_by_one(loop: X.For) -> X.For:
     extents = [*region.extents[:-1], extent * lanes]
     loop_vars = [*region.vars[:-1], element]
     return nested_parallel(
-        loop_vars, extents, X.Evaluate(update, op.span), {**region.notes, OP: "atomic"}, loop.span
+        loop_vars, extents, X.Evaluate(update, op.span), {**region.notes, OP: f"atomic_{op.kind}"}, loop.span
     )
 
 
@@ -72,4 +72,6 @@ def atomic_loop(tile: AtomicTile) -> X.For:
         value = X.Cast(dtype, value)
     element = X.BufferLoad(dst.source, place(dst, loop_vars))
     update = Atomic(element, (value,), tile.kind, tile.order, tile.span).call()
-    return nested_parallel(loop_vars, extents, X.Evaluate(update, tile.span), {OP: "atomic"}, tile.span)
+    return nested_parallel(
+        loop_vars, extents, X.Evaluate(update, tile.span), {OP: f"atomic_{tile.kind}"}, tile.span
+    )

@@ -15,4 +15,4 @@ def fill_loop(fill: Fill) -> X.For:
     tile = [r.extent for r in fill.dst.region if constant(r.extent) != 1]
     loop_vars = [X.Var(name, "int32") for name in loop_names(len(tile))]
     store = X.BufferStore(fill.dst.source, fill.value, place(fill.dst, loop_vars), fill.span)
-    return nested_parallel(loop_vars, tile, store, {OP: "fill"}, fill.span)
+    return nested_parallel(loop_vars, tile, store, {OP: "clear" if fill.clears else "fill"}, fill.span)

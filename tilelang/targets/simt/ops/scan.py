@@ -36,7 +36,7 @@ def scan_loops(op: Scan) -> Any:
 
     def loop(make: Any) -> Any:
         loop_vars = [X.Var(n, "int32") for n in loop_names(len(shape))]
-        return nested_parallel(loop_vars, list(shape), make(loop_vars), {OP: "scan"}, op.span)
+        return nested_parallel(loop_vars, list(shape), make(loop_vars), {OP: f"cum{op.kind}"}, op.span)
 
     def inside(region: Any, at: list[Any]) -> list[Any]:
         return [v if constant(r.min) == 0 else r.min + v for r, v in zip(region.region, at, strict=True)]
