@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tilelang.diagnostics.once import once
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.python import SYNTAX_ERROR
 from tilelang.facts.kernel_facts import KernelFacts
@@ -336,7 +337,8 @@ class Session:
     def problems(self, file: OpenFile) -> list[Problem]:
         """Everything that is wrong with the file now, as far as it is wanted."""
         answer = self._carried(file)
-        found = [*answer.problems, *(p for k in answer.kernels for p in k.problems())] if answer else []
+        groups = [answer.problems, *(k.problems() for k in answer.kernels)] if answer else []
+        found = [p for problems in once(groups) for p in problems]
         if not file.is_current:
             # Syntax errors of an older text would only get in the way of typing; those of this one are cheap.
             found = [p for p in found if p.rule != SYNTAX_ERROR.name]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tilelang.analysis.check import check_source
+from tilelang.cli.main import main
 from tilelang.diagnostics.problem import CALLED_HERE, Problem
 
 HELPERS = """
@@ -121,3 +123,86 @@ def test_a_comment_on_the_same_line_of_the_wrong_file_silences_nothing(beside: P
     at = line_of(HELPERS, "s[i, j] = ") - 1
     lines[at] += "  # tilelang: ignore[index-out-of-bounds]"
     assert problems(beside, "\n".join(lines))
+
+
+SHARED_MACRO = """
+import tilelang
+import tilelang.language as T
+
+@T.macro
+def zero(s):
+    T.clera(s)
+
+@T.macro
+def shift(s, n):
+    for i in T.Parallel(n):
+        s[i] = s[i + 8]
+
+@tilelang.jit
+def one(A):
+    A: T.Tensor((64,), T.float32)
+    with T.Kernel(1, threads=64):
+        s = T.alloc_shared((64,), T.float32)
+        zero(s)
+        shift(s, 64)
+        T.copy(s, A)
+
+@tilelang.jit
+def two(A):
+    A: T.Tensor((32,), T.float32)
+    with T.Kernel(1, threads=32):
+        t = T.alloc_shared((32,), T.float32)
+        zero(t)
+        shift(t, 32)
+        T.copy(t, A)
+"""
+
+
+def test_what_a_macro_shows_to_each_caller_is_told_once():
+    """The words may name the tile of the first caller; every call stands beside it."""
+    found = check_source("k.py", SHARED_MACRO, "cuda:sm_90").all_problems()
+    by_rule = {p.rule: p for p in found if p.severity.value in ("error", "warning")}
+    assert len([p for p in found if p.rule in by_rule]) == len(by_rule) == 3
+    assert calls(by_rule["unknown-language-name"]) == [19, 28]
+    assert calls(by_rule["index-out-of-bounds"]) == [20, 29]
+
+
+def test_a_macro_of_another_file_is_told_once_for_all_files(tmp_path, capsys):
+    (tmp_path / "lib.py").write_text(SHARED_MACRO[: SHARED_MACRO.index("@tilelang.jit")])
+    body = SHARED_MACRO[SHARED_MACRO.index("@tilelang.jit") :]
+    for name in ("a.py", "b.py"):
+        head = "import tilelang\nimport tilelang.language as T\nfrom lib import shift, zero\n\n"
+        (tmp_path / name).write_text(head + body)
+    assert main(["check", "--format", "json", "--jobs", "1", str(tmp_path)]) == 1
+    told = json.loads(capsys.readouterr().out)
+    found = [p for p in told if p["code"] == "unknown-language-name"]
+    assert len(found) == 1 and found[0]["path"].endswith("lib.py")
+    beside = {r["path"][-4:] for r in found[0]["related"]}
+    assert beside == {"a.py", "b.py"}
+
+
+def test_no_edit_is_made_of_text_that_stands_in_another_file(tmp_path):
+    """The macro's T.gemm stands where the kernel's own file has something else."""
+    macro = "@T.macro\ndef product(a, b, acc):\n    T.gemm(a, b, acc)\n"
+    (tmp_path / "lib.py").write_text("import tilelang.language as T\n" + "\n" * 8 + macro)
+    text = """import tilelang
+import tilelang.language as T
+from lib import product
+
+
+@tilelang.jit
+def k(A, B, C):
+    A: T.Tensor((64, 64), T.float16)
+    B: T.Tensor((64, 64), T.float16)
+    C: T.Tensor((64, 64), T.float32)
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((64, 64), T.float16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        T.copy(A, a)
+        product(a, a, c)
+        T.copy(c, C)
+"""
+    found = check_source(str(tmp_path / "use.py"), text, "cuda:sm_90").all_problems()
+    (problem,) = [p for p in found if p.rule == "uninitialised-accumulator"]
+    edits = [e.new_text.strip() for f in problem.fixes for e in f.edits]
+    assert edits in ([], ["T.clear(c)"])

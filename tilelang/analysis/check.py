@@ -82,7 +82,7 @@ from tilelang.diagnostics.registry import RULES
 from tilelang.diagnostics.rules.compat import MISSING_ON_TARGET
 from tilelang.diagnostics.rules.internal import INTERNAL_ERROR
 from tilelang.diagnostics.rules.python import STEP_LIMIT, UNSUPPORTED_LANGUAGE_NAME
-from tilelang.diagnostics.span import Span
+from tilelang.diagnostics.span import FileText, Span
 from tilelang.diagnostics.suppress import apply_ignores, not_silenced
 from tilelang.facts.kernel_facts import KernelFacts
 from tilelang.facts.reports import FileReport, KernelReport
@@ -259,6 +259,7 @@ def check_program(
 
     `text` is the module's source, which quick fixes read. Problems come in the order of the text.
     """
+    text = FileText.of(program.name_span.path, text) if text else text
     subject = Subject(program, parse_target(target), text)
     found = list(program.problems)
     parts = launch_by_launch(subject)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilelang.analysis.subject import Subject, is_tile
-from tilelang.diagnostics.span import Span, text_lines
+from tilelang.diagnostics.span import Span, lines_of
 from tilelang.ir.evaluate import is_choice
 from tilelang.ir.prove import free_vars, operands_of
 from tilelang.ir.tile_program import (
@@ -269,9 +269,9 @@ def unexplained(subject: Subject) -> set[Buffer]:
     for buffer, span in _explained(subject):
         for line in range(span.line, span.end_line + 1):
             explained.setdefault((buffer.storage, line), []).append(span)
-    lines = text_lines(subject.text)
 
     def returned(span: Span) -> bool:
+        lines = lines_of(span, subject.text)
         return 0 < span.line <= len(lines) and lines[span.line - 1].lstrip().startswith("return")
 
     found: set[Buffer] = set()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules.layout import FRAGMENT_SERIAL_ACCESS, FRAGMENT_SERIAL_ORDER
-from tilelang.diagnostics.span import text_lines
+from tilelang.diagnostics.span import lines_of
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Access, Loop
 from tilelang.ir.values import Buffer
@@ -90,8 +90,8 @@ def _language(subject: Subject) -> str | None:
     """How the kernel names the language: `T` in `T.Kernel(...)`."""
     if subject.launch is None:
         return None
-    lines = text_lines(subject.text)
     span = subject.launch.span
+    lines = lines_of(span, subject.text)
     written = lines[span.line - 1][span.column - 1 :] if 0 < span.line <= len(lines) else ""
     name, dot, rest = written.partition(".")
     return name if dot and name.isidentifier() and rest.startswith("Kernel") else None

@@ -10,7 +10,7 @@ from tilelang.analysis.contents import History, Touch, histories
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules.order import UNINITIALISED_ACCUMULATOR
-from tilelang.diagnostics.span import text_lines
+from tilelang.diagnostics.span import lines_of
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Buffer, Unknown, as_int
 from tilelang.ops.operands import declared
@@ -53,7 +53,7 @@ def _fixes(subject: Subject, history: History, record: OpRecord) -> tuple[Fix, .
 def _clear_after_allocation(subject: Subject, buffer: Buffer, record: OpRecord) -> Edit | None:
     """A line behind the allocation, spelled like the gemm: `T.clear(acc)`."""
     language, dot, _ = text_of(record.callee_span, subject.text).rpartition(".")
-    lines = text_lines(subject.text)
+    lines = lines_of(buffer.span, subject.text)
     line = buffer.span.end_line
     if not dot or line >= len(lines) or buffer.name_span.line != buffer.span.line:
         return None

@@ -34,6 +34,7 @@ from tilelang.cli.sources import (
 from tilelang.cli.usage import FAILED, FINE, UsageError, rules_argument, target_argument
 from tilelang.cli.workers import Lost, Workers, available_processors
 from tilelang.diagnostics.json import to_json
+from tilelang.diagnostics.once import once
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.registry import RULES
 from tilelang.diagnostics.render import summary
@@ -181,10 +182,9 @@ def _check_all(options: argparse.Namespace, inputs: Sequence[_Input]) -> list[Ch
                 continue
             _print_diff(checked, source.text if source is not None else "")
     named = _Names([str(one.path) for one in inputs])
-    return [
-        replace(c, problems=[p.renamed(lambda path, c=c: named(path, c.path)) for p in c.problems])
-        for c in (found[index] for index in range(len(inputs)))
-    ]
+    checked = [found[index] for index in range(len(inputs))]
+    problems = once([p.renamed(lambda path, c=c: named(path, c.path)) for p in c.problems] for c in checked)
+    return [replace(c, problems=kept) for c, kept in zip(checked, problems, strict=True)]
 
 
 class _Names:

@@ -54,3 +54,22 @@ def text_lines(text: str) -> tuple[str, ...]:
     `str.splitlines`.
     """
     return tuple(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+
+
+class FileText(str):
+    """The text of a file that knows whose it is, so that no place of another file is looked up in it."""
+
+    path: str
+
+    @staticmethod
+    def of(path: str, text: str) -> FileText:
+        made = FileText(text)
+        made.path = path
+        return made
+
+
+def lines_of(span: Span, source: str) -> tuple[str, ...]:
+    """The lines of the text in which a place stands; none where `source` is another file's."""
+    if isinstance(source, FileText) and source.path != span.path:
+        return ()
+    return text_lines(source)

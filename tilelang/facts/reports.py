@@ -8,6 +8,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from tilelang.diagnostics.once import once
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.span import Span
 from tilelang.facts.kernel_facts import KernelFacts
@@ -42,8 +43,11 @@ class FileReport:
     problems: tuple[Problem, ...] = ()
 
     def all_problems(self) -> list[Problem]:
-        """Every problem of the file, in the order of the text, graver ones first on one place."""
-        found = [*self.problems, *(p for k in self.kernels for p in k.problems)]
+        """Every problem of the file, in the order of the text, graver ones first on one place. What several
+        kernels have from one macro or helper is one problem.
+        """
+        groups = once([self.problems, *(k.problems for k in self.kernels)])
+        found = [p for problems in groups for p in problems]
         return sorted(found, key=lambda p: (p.span, p.severity.rank, p.rule))
 
     def to_json(self) -> dict[str, Any]:

@@ -166,7 +166,9 @@ def _name_span(run: Run, node: ast.Attribute) -> Any:
     """The place of the name after the dot."""
     whole = run.span(node)
     column = whole.end_column - len(node.attr)
-    return type(whole)(whole.path, whole.end_line, max(1, column), whole.end_line, whole.end_column)
+    return type(whole)(
+        whole.path, whole.end_line, max(1, column), whole.end_line, whole.end_column, whole.via
+    )
 
 
 def _buffer_attribute(run: Run, node: ast.Attribute, owner: Buffer | Region) -> Any:

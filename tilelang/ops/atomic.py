@@ -16,7 +16,7 @@ from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules.dtype import ATOMIC_DTYPE, ATOMIC_ORDER
 from tilelang.diagnostics.rules.scope import ATOMIC_SCOPE
 from tilelang.diagnostics.rules.shape import ATOMIC_PART, ATOMIC_SHAPE
-from tilelang.diagnostics.span import text_lines
+from tilelang.diagnostics.span import lines_of
 from tilelang.ir import tile_ops
 from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_program import OpRecord
@@ -162,7 +162,7 @@ def _ordinary(kind: str, place: str, value: str, call: str) -> str:
 def _plain_update(record: OpRecord, dst: Region, source: str) -> tuple[Fix, ...]:
     """`T.atomic_add(f[i], x)` as `f[i] += x`, where the call is a statement of its own."""
     place, value = (span_text(record.span_of(name), source) for name in ("dst", "values"))
-    before = text_lines(source)[record.span.line - 1][: record.span.column - 1] if place else "?"
+    before = lines_of(record.span, source)[record.span.line - 1][: record.span.column - 1] if place else "?"
     single = len(record.value("values", ())) == 1 and _lanes(record) == 1
     call = span_text(record.callee_span, source)
     shared_text = record.span.via is not None  # of a macro, whose other callers may pass a tensor

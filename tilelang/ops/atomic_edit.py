@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from tilelang.diagnostics.problem import Edit
-from tilelang.diagnostics.span import Span, text_lines
+from tilelang.diagnostics.span import Span, lines_of
 
 _MOST_LINES = 12
 _FOLDS = {"max": "max", "min": "min"}
@@ -32,7 +32,7 @@ def atomic_edit(statement: Span, source: str, language: str) -> tuple[str, Edit]
 
 def _statement(start: Span, source: str) -> tuple[ast.stmt, Span] | None:
     """The one statement from where a span begins to the end of a line, over as many lines as it takes."""
-    lines = list(text_lines(source)[start.line - 1 : start.line - 1 + _MOST_LINES])
+    lines = list(lines_of(start, source)[start.line - 1 : start.line - 1 + _MOST_LINES])
     if not lines:
         return None
     lines[0] = lines[0][start.column - 1 :]

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 
 from tilelang.diagnostics.problem import Edit
-from tilelang.diagnostics.span import Span, text_lines
+from tilelang.diagnostics.span import Span, lines_of
 from tilelang.ir.tile_program import OpRecord
 
 
@@ -34,7 +34,7 @@ def end_of(span: Span) -> Span:
 
 def text_of(span: Span, source: str) -> str:
     """The text of a span on one line; empty if it covers several or the source is not at hand."""
-    lines = text_lines(source)
+    lines = lines_of(span, source)
     if span.line != span.end_line or not 0 < span.line <= len(lines):
         return ""
     return lines[span.line - 1][span.column - 1 : span.end_column - 1]
@@ -44,7 +44,7 @@ def lone_statement_indent(span: Span, source: str) -> str | None:
     """What stands before the statement at a span; None unless its lines hold nothing else but a
     comment.
     """
-    lines = text_lines(source)
+    lines = lines_of(span, source)
     if not 0 < span.line <= span.end_line <= len(lines):
         return None
     indent, behind = lines[span.line - 1][: span.column - 1], lines[span.end_line - 1][span.end_column - 1 :]
@@ -139,7 +139,7 @@ def statement_removal(name: Span, value: Span, source: str) -> Edit | None:
     """Remove the assignment `name = value` with its lines; None where other code stands on them, or where its
     block might have no other statement.
     """
-    lines = text_lines(source)
+    lines = lines_of(name, source)
     if not 0 < name.line <= value.end_line < len(lines):
         return None
     first, last = lines[name.line - 1], lines[value.end_line - 1]
@@ -245,7 +245,7 @@ def _span_in(outer: Span, source: str, node: ast.expr) -> Span:
 
 def span_text(span: Span, source: str) -> str:
     """The text of a span, over several lines too; empty if the source is not at hand."""
-    lines = text_lines(source)
+    lines = lines_of(span, source)
     if not 0 < span.line <= span.end_line <= len(lines):
         return ""
     inside = list(lines[span.line - 1 : span.end_line])
@@ -256,7 +256,7 @@ def span_text(span: Span, source: str) -> str:
 
 def rename_callee(call: Span, source: str, new_name: str) -> Edit | None:
     """Replace the last part of the name that a call begins with: `T.alloc_shared(` -> `T.alloc_fragment(`."""
-    lines = text_lines(source)
+    lines = lines_of(call, source)
     if not 0 < call.line <= len(lines):
         return None
     rest = lines[call.line - 1][call.column - 1 :]
