@@ -7,15 +7,16 @@ that nothing is claimed about it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.span import Span
-from tilelang.ir.prove import free_vars
+from tilelang.ir.prove import free_vars, substitute
 from tilelang.ir.tile_program import Bind, Context, Do, Evaluate, For, If, Launch, Node, OpRecord, Store
-from tilelang.ir.values import Buffer, Unknown, Value
+from tilelang.ir.values import Buffer, Unknown, Value, add, as_int
 from tilelang.ops.registry import TILE_OPS
 
 from tvm import ir  # isort: skip
@@ -35,7 +36,8 @@ class GlobalWrite:
     """One write to global memory: on what the place depends, and on what the values do.
 
     `updates`: the new values are made from the old ones; `adds`: by a sum or a product, which changes them
-    whatever else goes into it.
+    whatever else goes into it. `apart`: what keeps blocks from writing there both, in place and condition;
+    less than these where the steps of a loop that begins or ends elsewhere in each block are others' too.
     """
 
     buffer: Buffer
@@ -48,6 +50,7 @@ class GlobalWrite:
     condition: Dependence
     updates: bool
     adds: bool = False
+    apart: Dependence = _NOTHING
 
 
 def global_writes(subject: Subject) -> list[GlobalWrite]:
@@ -67,6 +70,9 @@ class _Follower:
         self._by_var = {b.var: b for b in subject.program.buffers if b.known}
         self._tiles: dict[Buffer, Dependence] = {}
         self._scalars: dict[ir.Var, Dependence] = {}
+        # Of loops whose ranges overlap for all blocks: on what the shared steps depend.
+        self._shared: dict[ir.Var, Dependence] = {}
+        self._among: Dependence = _NOTHING
         self.writes: dict[object, GlobalWrite] = {}
 
     def nodes(self, nodes: Iterable[Node], condition: Dependence) -> None:
@@ -83,36 +89,70 @@ class _Follower:
                 case For():
                     self._loop(node, condition)
                 case If():
-                    inner = condition | self._of(node.condition)
-                    self.nodes(node.body, inner)
-                    self.nodes(node.orelse, inner)
+                    decides = self._of(node.condition)
+                    with self._reached(self._of(node.condition, shared=True)):
+                        self.nodes(node.body, condition | decides)
+                        self.nodes(node.orelse, condition | decides)
                 case Launch():
                     self.nodes(node.body, condition)
 
     def _loop(self, node: For, condition: Dependence) -> None:
         loop = node.loop
         bounds = self._all((*loop.mins, *loop.extents, node.condition))
+        meets = bounds - self._overlapping(node)
+        if meets != bounds:
+            self._shared |= dict.fromkeys(loop.vars, meets)
         for _ in range(_MOST_ROUNDS):
             before = dict(self._tiles), dict(self._scalars)
             for var in loop.vars:
                 self._scalars[var] = self._scalars.get(var, _NOTHING) | bounds
-            self.nodes(node.body, condition | bounds)
+            with self._reached(meets):
+                self.nodes(node.body, condition | bounds)
             for tile, held in before[0].items():  # the body may not have run
                 self._tiles[tile] = self._tiles.get(tile, _NOTHING) | held
             if before == (self._tiles, self._scalars):
                 return
 
-    def _of(self, value: object) -> Dependence:
-        """On what a scalar depends: block variables, scalars bound before, the contents of what it reads."""
+    @contextmanager
+    def _reached(self, decides: Dependence) -> Iterator[None]:
+        """The body of a loop or a branch, to which `decides` lets blocks come."""
+        before, self._among = self._among, self._among | decides
+        yield
+        self._among = before
+
+    def _overlapping(self, node: For) -> Dependence:
+        """The block variables that move one end of a loop and not the other, so that blocks share steps."""
+        loop = node.loop
+        if len(loop.vars) != 1 or node.condition is not None or as_int(loop.step) != 1:
+            return _NOTHING
+        low, count = loop.mins[0], loop.extents[0]
+        if isinstance(low, Unknown) or isinstance(count, Unknown) or loop in self._subject.loops_with_jumps:
+            return _NOTHING
+        prover, found = self._subject.prover, set()
+        end = prover.simplify(add(low, count))
+        for var in self._blocks & (free_vars(low) | free_vars(count)):
+            if var in free_vars(low) and var in free_vars(end):
+                continue
+            counts = [as_int(prover.simplify(substitute(count, {var: at}))) for at in (0, 1)]
+            if all(n is None or n > 0 for n in counts):  # some blocks have steps to share
+                found.add(var)
+        return frozenset(found)
+
+    def _of(self, value: object, shared: bool = False) -> Dependence:
+        """On what a scalar depends: block variables, scalars bound before, the contents of what it reads.
+        `shared`: of the steps of loops that several blocks come to.
+        """
         if isinstance(value, Unknown):
             return frozenset({UNKNOWN})
         found: set[object] = set()
         for var in free_vars(value):
             if var in self._blocks:
                 found.add(var)
+            elif shared and var in self._shared:
+                found |= self._shared[var]
             elif var in self._by_var:
                 found |= self._tiles.get(self._by_var[var].storage, _NOTHING)
-                if _hands_out(value):
+                if hands_out(value):
                     found.add(UNKNOWN)
             else:
                 found |= self._scalars.get(var, _NOTHING)
@@ -202,6 +242,7 @@ class _Follower:
             condition,
             updates,
             adds,
+            frozenset().union(self._among, *(self._of(s, shared=True) for s in starts)),
         )
 
     def _put(self, buffer: Buffer, values: Dependence, anew: bool) -> None:
@@ -217,7 +258,7 @@ class _Follower:
             self._tiles[buffer.storage] = held | {UNKNOWN}
 
 
-def _hands_out(value: object) -> bool:
+def hands_out(value: object) -> bool:
     """Whether a value comes from code that is given an address, such as that of `atomicAdd`."""
     calls: list[ir.Call] = []
     structural_walk(value, (ir.Call, calls.append))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilelang.analysis.block_dependence import UNKNOWN, GlobalWrite, global_writes
+from tilelang.analysis.block_waits import behind_waits
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import BLOCK_SET_RACE, BLOCK_UPDATE_RACE, BLOCK_WRITE_RACE
-from tilelang.ir.tile_program import Evaluate, For, Launch, OpRecord, walk
+from tilelang.ir.tile_program import Evaluate, Launch, OpRecord, walk
 from tilelang.ir.values import Unknown, as_int
 from tilelang.ops.operands import declared
 
@@ -17,13 +18,16 @@ from tvm import ir  # isort: skip
 
 def check(subject: Subject) -> Iterator[Problem]:
     """A place that does not depend on a block variable, values that do. That all blocks write the same is
-    permitted, and what only some blocks write is not looked at; nor are kernels whose blocks wait for each
-    other's flags, as they may write one after the other.
+    permitted, and what only some blocks write is not looked at; nor is what stands behind a place where a
+    block may wait for another's flag, as they may write one after the other.
     """
     launch = subject.launch
-    if launch is None or subject.shared(_takes_turns):
+    if launch is None:
         return
+    behind = subject.shared(behind_waits)
     for write in subject.shared(global_writes):
+        if write.span in behind:
+            continue
         if any(isinstance(s, Unknown) for s in write.starts) or write.context.maybe:
             continue
         if UNKNOWN in write.place | write.condition or (UNKNOWN in write.values and not write.adds):
@@ -46,8 +50,7 @@ def check(subject: Subject) -> Iterator[Problem]:
 
 def _races(write: GlobalWrite, var: ir.Var) -> bool:
     """Whether blocks that differ in `var` alone write to one place, and not the same."""
-    elsewhere = var in write.place or var in write.condition
-    return not elsewhere and (var in write.values or write.updates)
+    return var not in write.apart and (var in write.values or write.updates)
 
 
 def _undone(subject: Subject, launch: Launch, write: GlobalWrite) -> Iterator[Problem]:
@@ -79,13 +82,6 @@ def _adds_to(record: OpRecord, write: GlobalWrite) -> bool:
     same = [str(s) for s in region.starts] == [str(s) for s in write.starts]
     whole = [str(e) for e in write.extents] == [str(n) for n in write.buffer.shape]
     return (same or whole) and not record.context.maybe
-
-
-def _takes_turns(subject: Subject) -> bool:
-    """Whether a block may wait until another has written: for a flag, in a loop or in foreign code."""
-    flags = (r for r in subject.records if r.op == "atomic" and r.value("kind") == "load")
-    loops = (n for n in walk(subject.program.body) if isinstance(n, For) and n.condition is not None)
-    return any(True for _ in (*flags, *loops)) or _calls_any(subject, ("extern", "atomic"))
 
 
 def _calls_any(subject: Subject, words: tuple[str, ...]) -> bool:

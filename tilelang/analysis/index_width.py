@@ -25,7 +25,8 @@ from tvm import ir  # isort: skip
 
 _LEAST, _MOST = -(2**31), 2**31 - 1
 _BEYOND_NUMPY = 2**62
-_ARITHMETIC = frozenset({"Add", "Sub", "Mul"})
+_ARITHMETIC = frozenset({"Add", "Sub", "Mul", "LShift"})
+_BITWISE = frozenset({"BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "RShift"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +36,13 @@ class _Place:
     value: Value
     span: Span
     context: Context
+    wide: bool = False  # sums and products are computed in 64 bits
+    shifts: bool = False  # a shift is a product: elsewhere it may make bits, which may wrap
 
 
 def check(subject: Subject) -> Iterator[Problem]:
     """Only what some iteration, which surely runs, really computes. The position in a tensor of 2^31 elements
-    and more is computed in 64 bits, with all that its indices are made of: it wraps nowhere.
+    and more is computed in 64 bits, with all sums and products of its indices: they wrap nowhere.
     """
     told: set[Span] = set()
     for place in _places(subject):
@@ -48,6 +51,8 @@ def check(subject: Subject) -> Iterator[Problem]:
         finder = _Overflows(subject)
         finder.interval(place.value)
         for node in finder.found:
+            if not place.shifts if type(node).__name__ == "LShift" else place.wide:
+                continue
             problem = _proven(subject, place, node)
             if problem is not None:
                 told.add(place.span)
@@ -58,9 +63,8 @@ def check(subject: Subject) -> Iterator[Problem]:
 def _places(subject: Subject) -> Iterator[_Place]:
     guards: set[Span] = set()
     for access in subject.program.accesses:
-        if not _is_large(access.buffer):
-            for index in access.indices:
-                yield _Place(index.start, index.span, access.context)
+        for index in access.indices:
+            yield _Place(index.start, index.span, access.context, _is_large(access.buffer), True)
         for at, guard in enumerate(access.context.guards):
             if guard.span not in guards:
                 guards.add(guard.span)
@@ -68,19 +72,24 @@ def _places(subject: Subject) -> Iterator[_Place]:
                 yield _Place(guard.condition, guard.span, around)
     for record in subject.records:
         for access in subject.accesses(record):
-            if not _is_large(access.region.buffer):
-                for index in access.region.indices or ():
-                    yield _Place(index.start, index.span, record.context)
+            for index in access.region.indices or ():
+                wide = _is_large(access.region.buffer)
+                yield _Place(index.start, index.span, record.context, wide, True)
     for node in walk(subject.program.body):
         if isinstance(node, Store) and dtype_of(node.value) == "int32":
             yield _Place(node.value, node.span, node.context)
 
 
 def _is_large(buffer: Buffer) -> bool:
-    """Whether the tensor has, or may have, 2^31 elements."""
+    """Whether the tensor has, or may have, 2^31 elements; a row of a 32-bit number of them has fewer."""
     sizes = [as_int(d) for d in buffer.shape]
-    known = [s for s in sizes if s is not None]
-    return buffer.scope == "global" and (len(known) < len(sizes) or prod(known) > _MOST)
+    known = prod(s for s in sizes if s is not None)
+    row = sizes.count(None) == 1 and known == 1 and all(_is_narrow(d) for d in buffer.shape)
+    return buffer.scope == "global" and (known > _MOST or (None in sizes and not row))
+
+
+def _is_narrow(size: Value) -> bool:
+    return as_int(size) is not None or (isinstance(size, ir.Var) and dtype_of(size) == "int32")
 
 
 class _Overflows:
@@ -88,6 +97,7 @@ class _Overflows:
 
     def __init__(self, subject: Subject) -> None:
         self._ranges = subject.ranges
+        self._bits = False  # below an operation on bits
         self.found: list[ir.Expr] = []
 
     def interval(self, value: Any) -> tuple[int, int] | None:
@@ -106,13 +116,16 @@ class _Overflows:
         if kind in _ARITHMETIC:
             bounds = _combined(kind, self.interval(value.a), self.interval(value.b))
             if bounds is not None and not _LEAST <= bounds[0] <= bounds[1] <= _MOST:
-                if dtype_of(value) == "int32" and max(map(abs, bounds)) < _BEYOND_NUMPY:
+                numeric = kind != "LShift" or not self._bits
+                if numeric and dtype_of(value) == "int32" and max(map(abs, bounds)) < _BEYOND_NUMPY:
                     self.found.append(value)
                 return None if dtype_of(value) == "int32" else bounds
             return bounds
+        before, self._bits = self._bits, self._bits or kind in _BITWISE
         for part in ("a", "b", "condition", "true_value", "false_value"):
             if hasattr(value, part):
                 self.interval(getattr(value, part))
+        self._bits = before
         return None
 
 
@@ -123,6 +136,10 @@ def _combined(kind: str, a: tuple[int, int] | None, b: tuple[int, int] | None) -
         return a[0] + b[0], a[1] + b[1]
     if kind == "Sub":
         return a[0] - b[1], a[1] - b[0]
+    if kind == "LShift":
+        if not 0 <= b[0] <= b[1] < 32:
+            return None
+        b = (1 << b[0], 1 << b[1])
     products = [x * y for x in a for y in b]
     return min(products), max(products)
 

@@ -120,16 +120,16 @@ def entry_spans(outer: Span, source: str) -> list[Span]:
 
 
 def factor_edit(span: Span, source: str, names: list[str], function: str) -> Edit | None:
-    """Write `function(x)` for the first of `names` that is a factor in the expression at a span; None if none
-    is.
+    """Write `function(x)` for the first of `names` that is a factor in the expression at a span, or is
+    shifted to the left; None if none is.
     """
     try:
         tree = ast.parse(f"({span_text(span, source)})", mode="eval")
     except (SyntaxError, ValueError):
         return None
     for node in ast.walk(tree):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-            for side in (node.left, node.right):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.LShift):
+            for side in (node.left, node.right)[: 2 if isinstance(node.op, ast.Mult) else 1]:
                 if isinstance(side, ast.Name) and side.id in names:
                     return Edit(_span_in(span, source, side), f"{function}({side.id})")
     return None
