@@ -14,7 +14,7 @@ import numpy as np
 
 from tilelang.analysis.affine import affine, always_inside
 from tilelang.analysis.covered_reads import Use, depends_on_sizes, sizes_in, uses_of_element, uses_of_region
-from tilelang.analysis.iterations import Iterations, iterations
+from tilelang.analysis.iterations import Iterations, iterations, variables_behind
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.rules.bounds import (
@@ -232,6 +232,14 @@ def _farthest(points: Iterations, start: Value, extent: Value, size: Value) -> i
     return int(at.ravel()[worst]) if beyond.ravel()[worst] > 0 else None
 
 
+def _runs_with_some_size(subject: Subject, context: Context) -> bool:
+    """Whether conditions that ask for the sizes of tensors too let a statement run with large ones."""
+    asked = variables_behind(subject, context, ())
+    sizes = {s.var: _LARGE_SIZE for s in subject.program.symbols if s.var in asked}
+    runs = iterations(subject, context, (), sizes=sizes) if sizes else None
+    return runs is not None and runs.sure and bool(runs.active.any())
+
+
 def _never_inside(subject: Subject, start: Value, size: Value, context: Context) -> bool:
     """Whether no iteration reaches the dimension. Conditions that are no numbers say nothing."""
     prover = subject.prover
@@ -247,6 +255,8 @@ def _never_inside(subject: Subject, start: Value, size: Value, context: Context)
         runs = iterations(subject, context, ())
         if runs is not None and runs.sure and runs.active.any():
             return True  # some iteration passes all conditions, whatever the sizes
+        if _runs_with_some_size(subject, context):
+            return True
     points = iterations(subject, context, (start, size))
     if points is None or not points.sure or not points.whole or not points.active.any():
         return False

@@ -37,6 +37,12 @@ INDEX_NEVER_IN_BOUNDS = replace(
     level=Severity.WARNING,
     message="index {index} of {buffer} is never inside dimension {dim}, which has {size} elements",
 )
+INDEX_PAST_TABLE = replace(
+    INDEX_OUT_OF_BOUNDS,
+    level=Severity.WARNING,
+    message="with the last {var} {index} is {reached}, past the {size} elements of {buffer}: the guarded "
+    "read gives 0, which decides {use}",
+)
 
 INDEX_LET_THROUGH = replace(
     INDEX_OUT_OF_BOUNDS,
