@@ -90,6 +90,9 @@ def _fold(run: Run, call: Bound, given: list[Argument], reducer: CommReducer, la
         result = _by_shuffles(run, call, value, count, reducer)
     else:
         result = _by_memory(run, call, value, folded, reducer, launch)
+    if isinstance(result, Unknown):
+        run.complete = False
+        return result
     at = tuple(X.const(s, "int32") if isinstance(s, int) else s for s in target.starts)
     run.accesses.append(Access(target.buffer, target.indices or (), "write", call.span, run.context))
     run.emit(Store(target.buffer, at, result, call.span, run.context))
@@ -116,7 +119,10 @@ def _by_shuffles(run: Run, call: Bound, value: Any, count: int, reducer: CommRed
     while mask < count:
         args = [value, X.const(mask, "int32"), X.const(_WARP, "int32"), X.const(_FULL_MASK, "uint32")]
         other = tile_ops.call("tl.shfl_xor", args, dtype=dtype_of_expr(value), span=call.span)
-        value = _bound(run, call, reducer.combine(value, _bound(run, call, other)))
+        folded = reducer.combine(value, _bound(run, call, other))
+        if isinstance(folded, Unknown):
+            return folded
+        value = _bound(run, call, folded)
         mask *= 2
     return value
 
@@ -151,7 +157,10 @@ def _by_memory(
         condition = X.EQ(steps[k], zero)
         is_first = condition if is_first is None else X.And(is_first, condition)
     old = X.BufferLoad(total.var, [zero])
-    new = X.if_then_else(is_first, old, reducer.combine(old, element(dict(steps))))
+    folded = reducer.combine(old, element(dict(steps)))
+    if isinstance(folded, Unknown):
+        return folded
+    new = X.if_then_else(is_first, old, folded)
     body: list[Any] = [Store(total, (zero,), new, call.span, run.context)]
     for k in folded:
         loop = Loop("serial", (steps[k],), (0,), (dims[k],), call.span)

@@ -310,8 +310,9 @@ def _is_misspelt(run: Run, owner: ClassValue | Instance, name: str) -> bool:
         return False
     if nearest(name, known) is None:
         return False
-    given = rf"[\"']{name}[\"']|(?<![.\w]){name}\s*[:=](?!=)|\.{name}\b[^=\n(]*=(?!=)"  # or assigned
-    return re.search(given, run.source.text) is None
+    assigned = rf"^[ \t]*\(?[\w., \[\]*]*\.{name}\b[^=\n]*=(?!=)"
+    given = rf"[\"']{name}[\"']|(?<![.\w]){name}\s*[:=](?!=)|{assigned}"
+    return re.search(given, run.source.text, re.MULTILINE) is None
 
 
 def _class_attribute(owner: ClassValue, name: str) -> Any:

@@ -6,16 +6,20 @@ Observed with the 0.1.15 release: which names announce themselves, which are gon
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tilelang.arch.pass_config_keys import PassConfigKey
 from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules.compat import DEPRECATED_NAME, REMOVED_ARGUMENT, REMOVED_NAME
+from tilelang.diagnostics.rules.python import UNKNOWN_ATTRIBUTE
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.run import Run
 from tilelang.frontend.source import Source
+from tilelang.frontend.suggest import hint, replacement
 from tilelang.ops.source_edits import end_of, span_text
 
 
@@ -225,6 +229,8 @@ def note_pass_configs(run: Run, node: ast.expr) -> None:
             continue
         deprecated, removed = _DEPRECATED_CONFIGS.get(name), _REMOVED_CONFIGS.get(name)
         if deprecated is None and removed is None:
+            if isinstance(key, ast.Attribute):
+                _note_misspelt_config(run, key)
             continue
         word = "is deprecated" if removed is None else "is no longer there in TileLang 0.1.15"
         run.report(
@@ -235,6 +241,26 @@ def note_pass_configs(run: Run, node: ast.expr) -> None:
             what=f"the pass configuration `{name}` {word}",
             instead=deprecated or removed or "",
         )
+
+
+def _note_misspelt_config(run: Run, key: ast.Attribute) -> None:
+    """A problem for `PassConfigKey.X` without such an X, where a similar one is meant."""
+    owner = ast.unparse(key.value)
+    if owner.rpartition(".")[2] != "PassConfigKey" or key.attr in PassConfigKey.__members__:
+        return
+    near = next(iter(difflib.get_close_matches(key.attr, PassConfigKey.__members__, 1, 0.85)), None)
+    if near is None:  # a newer release may have it
+        return
+    whole = run.span(key)
+    at = replace(whole, line=whole.end_line, column=whole.end_column - len(key.attr))
+    run.report(
+        UNKNOWN_ATTRIBUTE,
+        at,
+        fixes=replacement(near, at),
+        owner=f"`{owner}`",
+        name=key.attr,
+        hint=hint(near),
+    )
 
 
 def _without_entry(source: Source, node: ast.Dict, index: int, name: str) -> tuple[Fix, ...]:

@@ -81,6 +81,8 @@ def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
     ]
     if result is None and request.under_jit and not stopped and not run.launched:
         result = _not_returned(run, request, scope)
+    elif not request.under_jit and not run.launched:
+        result = _one_of(result)
     if isinstance(result, PrimFunction):
         style = "lazy"
         stopped = _trace_prim(run, result)
@@ -100,6 +102,14 @@ def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
             run.report(BAD_ARGUMENTS, _outputs_span(run, node), fixes=fixes, callee="tilelang.jit", what=what)
     _check_consts(run, stopped or request.stop_at_launch, request.named)
     return _program(run, request, style, outputs, missing)
+
+
+def _one_of(result: Any) -> Any:
+    """The first kernel of a tuple, list or dict that a plain factory returns: `return main, table`."""
+    among = result.values() if isinstance(result, dict) else result
+    if not isinstance(among, tuple | list | type({}.values())):
+        return result
+    return next((value for value in among if isinstance(value, PrimFunction)), result)
 
 
 def _not_returned(run: Run, request: KernelRequest, scope: Scope) -> PrimFunction | None:

@@ -77,6 +77,8 @@ def builtin_needs_value(run: Run, node: ast.Call, name: str, at: Span, value: An
     """`max(A[i], 0)`: the builtin `name` needs a Python value; `at` is the argument that is none."""
     alone = len(node.args) == 1 and name in _FOLDED and _is_tile(value)
     instead = _reduced(name) if alone else _INSTEAD.get(name, _OTHERWISE)
+    if name in _FOLDED and len(node.args) > 1 and any(isinstance(a, ast.List | ast.Tuple) for a in node.args):
+        instead = "compare the entries that decide in an `if`, and assign to variables of T.alloc_var there"
     return run.report(
         PYTHON_BOOL,
         at,
@@ -124,8 +126,8 @@ def _replacement(node: ast.Call, name: str, texts: Sequence[str], prefix: str | 
     if name in _FOLDED:
         if len(texts) == 1 and isinstance(first, ast.List | ast.Tuple) and len(first.elts) > 1:
             texts = [ast.unparse(e) for e in first.elts]
-        if len(texts) == 1:
-            return None
+        if len(texts) == 1 or any(isinstance(a, ast.List | ast.Tuple) for a in node.args[1:]):
+            return None  # pairs are compared entry by entry, which no function of the language does
         folded = texts[0]
         for text in texts[1:]:
             folded = f"{prefix}.{name}({folded}, {text})"
