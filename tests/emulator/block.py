@@ -495,6 +495,13 @@ class _Block:
             self._whole(mask, name, 32)
             self._ldmatrix(name, call.args[0].args[0], call.args[1].args[0], mask)
             return None
+        if name.startswith("stmatrix"):
+            self._whole(mask, name, 32)
+            self._stmatrix(name, call.args[0].args[0], list(call.args)[1:], mask)
+            return None
+        if name == "bulk_load":
+            self._bulk_load(list(call.args), mask)
+            return None
         if name.startswith("print_"):
             self._print(list(call.args), mask)
             return None
@@ -668,6 +675,8 @@ class _Block:
         corner = [scalar(c) for c in args[first : first + len(descriptor.box)]]
         index, inside = bulk.elements(descriptor, corner, self.sizes)
         tensor = self.by_name[descriptor.tensor]
+        if numpy_dtype(descriptor.dtype).itemsize != tensor.itemsize:
+            tensor = tensor.view(numpy_dtype(descriptor.dtype))
         begin = self._byte(pointer.source, np.array([scalar(pointer.indices[0])]), False)
         if begin[0] % 128:
             raise EmulationError(f"line {self.line}: a bulk copy of {pointer.source.name} is not aligned")
@@ -751,6 +760,49 @@ class _Block:
         lanes = (at[:, None] + np.arange(values.shape[1]))[mask]
         self._check(to.source, lanes, False)
         array[self.number[mask][:, None], lanes] = values[mask]
+
+    def _stmatrix(self, name: str, to: Any, registers: list[Any], mask: np.ndarray) -> None:
+        """Lane 8 i + r names the row r of matrix i; register i of lane 4 g + t is its row g, columns 2 t and
+        on.
+        """
+        index = np.broadcast_to(np.asarray(self.e.value(to.indices[0], mask)), (self.threads,))
+        start = self._byte(to.source, index, False)
+        if (start[mask & (self.number % 32 < 8 * len(registers))] % 16).any():
+            raise EmulationError(f"line {self.line}: stmatrix rows are not aligned to 16 bytes")
+        for k, register in enumerate(registers):
+            held = np.broadcast_to(np.asarray(self.e.value(register, mask)), (self.threads,)).astype(
+                np.uint32
+            )
+            for first in np.flatnonzero(mask)[::32].tolist():
+                halves = np.ascontiguousarray(held[first : first + 32]).view(np.uint16).reshape(8, 8)
+                rows = np.ascontiguousarray(halves.T if name.endswith("trans") else halves)
+                lanes = first + 8 * k + np.arange(8)
+                self.shared.write(lanes, start[lanes], rows.view(np.uint8), self._what(to.source))
+
+    def _bulk_load(self, args: list[Any], mask: np.ndarray) -> None:
+        """Neighbouring bytes from global to shared memory."""
+        to, come, bar = args[0].args[0], args[1].args[0], args[3].args[0]
+        at, source_at, barrier_at = self._pointed(to), self._pointed(come), self._pointed(bar)
+        size = np.broadcast_to(np.asarray(self.e.value(args[2], mask)), (self.threads,))
+        tensor = self.tensors[come.source.__chandle__()]
+        for thread in np.flatnonzero(mask).tolist():
+            count = int(size[thread])
+            first = int(source_at[thread])
+            lanes = first + np.arange(count // tensor.itemsize)
+            self._check(come.source, lanes, False)
+            bytes_ = np.ascontiguousarray(tensor[lanes]).view(np.uint8).reshape(-1, 16)
+            place = int(self._byte(to.source, at[thread : thread + 1], False)[0]) + np.arange(0, count, 16)
+            if place[0] % 16 or first * tensor.itemsize % 16 or count % 16:
+                raise EmulationError(f"line {self.line}: a bulk copy of {to.source.name} is not aligned")
+            owners = np.full(len(place), thread)
+            self.shared.begin(owners, place, 16, self._what(to.source))
+
+            def landing(owners: Any = owners, place: Any = place, bytes_: Any = bytes_) -> int:
+                self.shared.land(owners, place, bytes_, proxy=True)
+                return bytes_.size
+
+            barrier = int(self._byte(bar.source, barrier_at[thread : thread + 1], False)[0])
+            self._barrier_at(barrier).landings.append((thread, landing))
 
     def _mma(self, name: str, d: Any, a: Any, b: Any, mask: np.ndarray) -> None:
         of_a, of_b, of_d = instructions.registers_of(name)

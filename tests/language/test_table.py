@@ -42,7 +42,6 @@ INSTEAD = {
     "SparseTensorCoreIntrinEmitter": "T.gemm_sp",
     "ptx_mma_sp": "T.gemm_sp",
     "wgmma_gemm_sp": "T.gemm_sp",
-    "tma_load": "T.tma_copy",
     "tvm_mma_sync": "T.ptx_mma",
 }
 

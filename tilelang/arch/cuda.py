@@ -145,3 +145,7 @@ def features(sm: int) -> Features:
 def matrix_instructions(sm: int) -> tuple[MatrixInstruction, ...]:
     """The mma.sync instructions of compute capability `sm`, preferred ones first."""
     return tuple(instruction for first, instruction in MMA_SYNC if first <= sm)
+
+
+# Eviction policies of the L2 cache as createpolicy makes them, for instructions with a cache hint.
+L2_POLICIES = {"evict_first": 0x12F0000000000000, "evict_last": 0x14F0000000000000}

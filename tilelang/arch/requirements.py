@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -61,6 +62,8 @@ REQUIREMENTS: Mapping[str, tuple[str, Requirement]] = {
     "tma_store_wait": ("tma_store_wait", _HOPPER),
     "tma_store_wait_all": ("tma_store_wait", _HOPPER),
     "tma_copy": ("tma_copy", _HOPPER),
+    "tma_descriptor": ("create_tma_descriptor", _HOPPER),
+    "bulk_load": ("tma_load", _HOPPER),
     "cp_async_arrive": ("cp_async_barrier_noinc", _HOPPER),
     "fence_proxy_async": ("fence_proxy_async", _HOPPER),
     "cluster_arrive": ("cluster_arrive", _HOPPER),
@@ -81,6 +84,7 @@ REQUIREMENTS: Mapping[str, tuple[str, Requirement]] = {
         for n in (1, 2, 4)
         for t in ("", "_trans")
     },
+    **{f"stmatrix_x{n}{t}": ("ptx_stmatrix", _HOPPER) for n in (1, 2, 4) for t in ("", "_trans")},
     **{name: ("ptx_mma", _ADA if "_e4m3" in name or "_e5m2" in name else _AMPERE) for name in mma_names()},
     "memory_at": ("make_tensor_from_addr", _kinds("cuda", "hip", "cpu")),
     "import_source": ("import_source", _kinds("cuda", "hip", "metal")),
@@ -120,6 +124,8 @@ def requirement_of_call(name: str) -> tuple[str, Requirement] | None:
     """(Name in the language, what it needs) of an operation without its `tl.`; None if it needs nothing."""
     if name.startswith(("wgmma_ss_", "wgmma_rs_")):
         return f"ptx_{name[:8]}", _WGMMA
+    if re.fullmatch(r"tma_(load|store)_\dd(_hint)?", name):
+        return "_".join(name.split("_")[:2]), _HOPPER
     return REQUIREMENTS.get(name)
 
 

@@ -41,7 +41,7 @@ def allocate(run: Run, scope: str, call: Bound) -> Any:
     if wrong is not None:
         what = f"no extent can be negative, but the shape is ({', '.join(map(show, dims))})"
         return run.report(BAD_ARGUMENTS, call.span_of("shape"), callee=call.callee, what=what)
-    changing = next((name for d in dims for name in _changing(run, d)), None)
+    changing = next((name for d in dims for name in changing_parts(run, d)), None)
     if changing is not None:
         what = f"the shape depends on `{changing}`, which changes while the kernel runs; use a size"
         return run.report(BAD_ARGUMENTS, call.span_of("shape"), callee=call.callee, what=what)
@@ -73,7 +73,7 @@ def _refused_fold(op: str, dtype: str) -> str:
     return ""
 
 
-def _changing(run: Run, dim: Any) -> list[str]:
+def changing_parts(run: Run, dim: Any) -> list[str]:
     """What in an extent is no size of the kernel: block and loop variables, elements of memory."""
     if not isinstance(dim, ir.Expr):
         return []

@@ -11,6 +11,7 @@ from tvm import tirx as X
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.barriers import barrier_address, place
+from tilelang.frontend.bulk_calls import BULK_CALLS
 from tilelang.frontend.cluster_copies import copy_cluster, mask_of
 from tilelang.frontend.constants import unknown_number
 from tilelang.frontend.operators import cast
@@ -230,6 +231,7 @@ def _nothing(run: Run, call: Bound) -> None:
 
 
 BARRIER_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
+    **BULK_CALLS,
     "alloc_barrier": _alloc_barrier,
     "mbarrier_arrive": _arrive,
     "tma_copy": _tma_copy,

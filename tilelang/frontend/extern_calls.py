@@ -13,6 +13,7 @@ from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Argument, Bound, required_region
 from tilelang.frontend.constants import unknown_number
 from tilelang.frontend.dtypes import read_dtype
+from tilelang.frontend.model import TensorMapValue
 from tilelang.frontend.operators import binary, literal
 from tilelang.frontend.parameters import pointer_type
 from tilelang.frontend.run import Run
@@ -115,6 +116,8 @@ def _argument(run: Run, call: Bound, argument: Argument) -> Any:
         return address(run, Region(value, None, argument.span))
     if isinstance(value, str):
         return ir.StringImm(value)
+    if isinstance(value, TensorMapValue):
+        return value.call
     value = scalar(run, value, argument.span)
     if isinstance(value, bool | int | float):
         return literal(value)
@@ -147,8 +150,9 @@ def _extern(make: Callable[..., Any]) -> Callable[[Run, Bound], Any]:
     return call_it
 
 
-def _intrinsic(run: Run, call: Bound) -> Any:
-    dtype, args, name = _result(run, call), _arguments(run, call), call.value("func_name")
+def intrinsic_by_name(run: Run, call: Bound, name: Any) -> Any:
+    """A scalar function of TIRX, `tirx.exp2`, `tir.exp2` or `exp2`."""
+    dtype, args = _result(run, call), _arguments(run, call)
     lost = any_unknown([dtype, name])
     if isinstance(args, Unknown) or lost is not None:
         run.complete = False
@@ -284,7 +288,6 @@ EXTERN_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "import_source": _import_source,
     "call_extern": _extern(X.call_extern),
     "call_pure_extern": _extern(X.call_pure_extern),
-    "call_intrin": _intrinsic,
     "address_of": _address_of,
     "access_ptr": _access_ptr,
     "make_tensor": _make_tensor,

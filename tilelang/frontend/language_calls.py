@@ -26,6 +26,7 @@ from tilelang.frontend.intrinsics import choose, condition_guard, convert_value,
 from tilelang.frontend.launch import source_kernel
 from tilelang.frontend.layout_calls import layout_call
 from tilelang.frontend.model import Frame
+from tilelang.frontend.named_intrinsics import NAMED_CALLS
 from tilelang.frontend.packed_pairs import is_packed_pair, packed_pair
 from tilelang.frontend.reducers import reducer_call
 from tilelang.frontend.run import Run
@@ -129,7 +130,7 @@ def _call(
         case "launch":
             return source_kernel(run, _frame(entry, bound))
         case "extern":
-            return EXTERN_CALLS[entry.op](run, bound)
+            return (NAMED_CALLS.get(entry.op) or EXTERN_CALLS[entry.op])(run, bound)
     return Unknown(f"T.{name} is not known to the compiler")
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tvm import ir
+
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.source import Source
 from tilelang.ir.values import Buffer, Dim, Region, Unknown
@@ -113,6 +115,15 @@ class BufferData(Unknown):
 
     buffer: Buffer
     was_complete: bool  # before this address was asked for
+
+
+@dataclass(frozen=True, eq=False)
+class TensorMapValue:
+    """A descriptor for TMA that the author makes: the call that lowering puts a parameter in place of."""
+
+    call: ir.Call
+    rank: int
+    tensor: str
 
 
 @dataclass(eq=False)

@@ -68,6 +68,17 @@ def _public(module: Any) -> dict[str, Any]:
     return {n: v for n, v in vars(module).items() if not n.startswith("_")}
 
 
+def _tvm() -> ModuleValue:
+    """Of tvm only `ir.Op.get(name)`, for T.call_intrin, which takes the name as well."""
+    op = ModuleValue("Op", {"get": str}, open=True)
+    ir, tirx_op = (
+        ModuleValue("tvm.ir", {"Op": op}, open=True),
+        ModuleValue("tvm.tirx.op", {"Op": op}, open=True),
+    )
+    tirx = ModuleValue("tvm.tirx", {"op": tirx_op}, open=True)
+    return ModuleValue("tvm", {"ir": ir, "tirx": tirx}, open=True)
+
+
 def _tilelang() -> dict[str, ModuleValue]:
     layouts = ModuleValue("tilelang.layout", {n: getattr(language, n) for n in LAYOUTS}, open=True)
     names = {
@@ -77,6 +88,7 @@ def _tilelang() -> dict[str, ModuleValue]:
         "compile": COMPILE,
         "language": language,
         "layout": layouts,
+        "tvm": _tvm(),
         "__version__": Unknown("the version of the language"),
     }
     return {

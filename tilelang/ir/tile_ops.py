@@ -19,6 +19,8 @@ from tilelang.ir.spans import to_tvm
 
 COPY = "tl.copy"
 TMA_COPY = "tl.tma_copy"  # (source, destination, address of the barrier of a load)
+# (address of a tensor, extents, distances in bytes but the innermost): stands where a parameter will
+TMA_DESCRIPTOR = "tl.tma_descriptor"
 GEMM = "tl.gemm"
 WGMMA_WAIT = "tl.wgmma_wait"  # (groups that may be in flight): nothing where no gemm is asynchronous
 WGMMA_ARRIVE, WGMMA_COMMIT = "tl.wgmma_arrive", "tl.wgmma_commit"  # around single instructions

@@ -15,6 +15,10 @@ import tvm_ffi
 from tvm import ir, s_tir
 from tvm import tirx as X
 
+from tilelang.ir import tile_ops
+
+# Operations of the release that code names by `tvm.ir.Op.get("tl.pack_b16")`, for T.call_intrin.
+_OPERATIONS = ("tl.pack_b16", "tl.ptx_stmatrix", "tl.tma_load", "tl.tma_store", "tl.create_tma_descriptor")
 _MODULES = ("tvm.arith", "tvm.ffi", "tvm.tirx.stmt_functor")  # made by `tilelang.released_modules`
 
 
@@ -22,6 +26,8 @@ def add_released_names() -> None:
     """Give tvm the released names that it lacks; done where it is already."""
     for module in _MODULES:
         importlib.import_module(module)
+    for operation in _OPERATIONS:
+        tile_ops.op(operation)
     for place, names in (
         (tvm, {"TVMError": RuntimeError}),
         (tvm.error, {"TVMError": RuntimeError}),

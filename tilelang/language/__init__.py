@@ -158,6 +158,7 @@ from tilelang.language.builders import (
     type_annotation,
     validate_gemm_ab_dtypes,
 )
+from tilelang.language.bulk_copies import create_tma_descriptor, ptx_cp_async_bulk, tma_load
 from tilelang.language.debug import (
     device_assert,
     print,
@@ -859,6 +860,7 @@ __all__ = [
     "cosh",
     "cp_async_barrier_noinc",
     "create_barriers",
+    "create_tma_descriptor",
     "cummax",
     "cumsum",
     "dec_max_nreg",
@@ -1138,6 +1140,7 @@ __all__ = [
     "ptx_commit_group",
     "ptx_cp_async",
     "ptx_cp_async_barrier",
+    "ptx_cp_async_bulk",
     "ptx_fence_barrier_init",
     "ptx_init_barrier_thread_count",
     "ptx_ldmatrix",
@@ -1210,6 +1213,7 @@ __all__ = [
     "thread_binding",
     "thread_return",
     "tma_copy",
+    "tma_load",
     "tma_store_arrive",
     "tma_store_wait",
     "transpose",

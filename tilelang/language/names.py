@@ -210,7 +210,7 @@ _BARRIERS = _entries(
     "cluster_arrive cluster_arrive_relaxed cluster_wait cluster_sync block_rank_in_cluster "
     "tma_store_arrive tma_store_wait mbarrier_arrive "
     "alloc_barrier mbarrier_wait_parity mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_arrive "
-    "cp_async_barrier_noinc "
+    "cp_async_barrier_noinc create_tma_descriptor tma_load ptx_cp_async_bulk "
     "create_barriers ptx_init_barrier_thread_count ptx_arrive_barrier ptx_arrive_barrier_expect_tx "
     "ptx_cp_async_barrier ptx_wait_barrier ptx_arrive_cluster_barrier ptx_fence_barrier_init "
     "barrier_wait fence_proxy_async ptx_commit_group ptx_wait_group pdl_trigger pdl_sync set_max_nreg "

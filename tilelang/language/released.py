@@ -111,10 +111,6 @@ _INSTEAD: tuple[tuple[str, str], ...] = (
         "T.initialize_wgmma_descriptor describes a tile, T.wgmma_gemm multiplies tiles",
     ),
     (
-        r"create_tma_descriptor|tma_load|ptx_cp_async_bulk",
-        "T.tma_copy copies tiles by TMA and makes its descriptor",
-    ),
-    (
         r"ptx_mma_sm70|tvm_b?mma_sync|tvm_(load|store)_matrix_sync|tvm_fill_fragment",
         "T.gemm, T.ptx_mma and T.ptx_ldmatrix use tensor cores",
     ),

@@ -456,7 +456,7 @@ def _is_sync(stmt: Any) -> bool:
 
 def _is_bulk(stmt: Any) -> bool:
     name = str(getattr(getattr(getattr(stmt, "value", None), "op", None), "name", ""))
-    return name.startswith(("tl.cuda.tma_load", "tl.cuda.tma_store_", "tl.cuda.bulk_"))
+    return name.removeprefix("tl.").removeprefix("cuda.").startswith(("tma_load", "tma_store_", "bulk_"))
 
 
 def _free_barriers(body: Any) -> list[int]:

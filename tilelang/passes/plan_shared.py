@@ -23,7 +23,10 @@ from tilelang.passes.walk import bits_of, calls, children, remake, shape_of, wal
 
 _EVER = 1 << 30  # no stretch has that number
 _ATOM = 1024  # bytes of the widest swizzle atom
-_ASYNCHRONOUS = ("tl.cuda.tma_", "tl.cuda.bulk_", "tl.mbarrier_", "tl.wgmma_wait")
+_ASYNCHRONOUS = (
+    *("tl.cuda.tma_", "tl.cuda.bulk_", "tl.tma_", "tl.bulk_"),
+    *("tl.mbarrier_", "tl.wgmma_wait", "tl.cuda.wgmma_wait"),
+)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,8 @@ class TensorMap:
 
     It describes the parameter `tensor` from its first element on: `shape` innermost dimension first,
     `strides` in bytes of the others, the `box` of elements that one copy moves, the `swizzle` in shared
-    memory (bytes of an atom's row, 0 for none). What lies outside the tensor reads as zero.
+    memory (bytes of an atom's row, 0 for none). What lies outside the tensor reads as zero, or as NaN where
+    `fill` is 1. `promotion`: CUtensorMapL2promotion.
     """
 
     name: str  # of the argument of the device function, 128 bytes by value
@@ -55,6 +56,8 @@ class TensorMap:
     strides: tuple[SizeExpr, ...]
     box: tuple[int, ...]
     swizzle: int = 0
+    promotion: int = 2
+    fill: int = 0
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ from tilelang.runtime.plan import LaunchPlan, TensorMap
 from tilelang.runtime.sizes import compile_size
 
 _BYTES, _ALIGNMENT = 128, 64
-_DTYPES = {"uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5}  # CUtensorMapDataType
+# CUtensorMapDataType, from 0 up.
+_NAMES = "uint8 uint16 uint32 int32 uint64 int64 float16 float32 float64 bfloat16"
+_DTYPES = {name: k for k, name in enumerate(_NAMES.split())}
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # CUtensorMapSwizzle
-_L2_PROMOTION = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B
 _KEPT = 64
 _STRIDE = 16  # bytes: the least that the driver takes for a stride, and more than an element
 
@@ -79,8 +80,8 @@ class TensorMaps:
             (ctypes.c_uint32 * rank)(*[1] * rank),
             0,  # no interleaving
             _SWIZZLES[one.swizzle],
-            _L2_PROMOTION,
-            0,  # zeros outside
+            one.promotion,
+            one.fill,
         )
         if status:
             raise ArgumentError(_refused(one, address, shape, strides, self._driver.describe(status)))

@@ -65,6 +65,22 @@ def _ldmatrix(count: int, transposed: bool) -> Intrinsic:
     )
 
 
+def _stmatrix(count: int, transposed: bool) -> Intrinsic:
+    """PTX ISA 9.7.15.5.16: the inverse of ldmatrix; register i of a warp is matrix i."""
+    name = f"stmatrix_x{count}{'_trans' if transposed else ''}"
+    instruction = f"stmatrix.sync.aligned.m8n8.x{count}{'.trans' if transposed else ''}.shared.b16"
+    parameters = ", ".join(f"unsigned r{k}" for k in range(count))
+    registers = ", ".join(f"%{1 + k}" for k in range(count))
+    given = "".join(f', "r"(r{k})' for k in range(count))
+    return Intrinsic(
+        f"""void {name}(void* dst, {parameters}) {{
+  asm volatile("{instruction} [%0], {{{registers}}};"
+               ::"r"(shared_address(dst)){given} : "memory");
+}}""",
+        requires=("shared_address",),
+    )
+
+
 def _mma(name: str, shape: str, operands: str, result: str, registers: tuple[int, int, int]) -> Intrinsic:
     """PTX ISA 9.7.15.5.14: D = A · B + D on one warp. `operands`: the types of A and B, such as `e4m3.e5m2`.
 
@@ -200,6 +216,11 @@ INTRINSICS: Mapping[str, Intrinsic] = {
     ),
     **{
         f"ldmatrix_x{n}{'_trans' if transposed else ''}": _ldmatrix(n, transposed)
+        for n in (1, 2, 4)
+        for transposed in (False, True)
+    },
+    **{
+        f"stmatrix_x{n}{'_trans' if transposed else ''}": _stmatrix(n, transposed)
         for n in (1, 2, 4)
         for transposed in (False, True)
     },

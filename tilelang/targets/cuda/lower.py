@@ -42,7 +42,12 @@ from tilelang.targets.cuda.alignment import parameter_alignment
 from tilelang.targets.cuda.emit import CUDA, CUDA_FAST_MATH
 from tilelang.targets.cuda.ops.copy import lower_async_copy, lower_commit, lower_wait
 from tilelang.targets.cuda.ops.gemm import gemm_layouts, gemm_with_wgmma, lower_gemm
-from tilelang.targets.cuda.ops.tma import TENSOR_MAP_ALIGNMENT, check_safe_values, lower_tma_copy
+from tilelang.targets.cuda.ops.tma import (
+    TENSOR_MAP_ALIGNMENT,
+    author_descriptor,
+    check_safe_values,
+    lower_tma_copy,
+)
 from tilelang.targets.cuda.ops.wgmma import WgmmaRule, lower_arrive, lower_wait_always, wgmma_rule
 from tilelang.targets.cuda.ops.wgmma import lower_wait as lower_product_wait
 from tilelang.targets.cuda.source_kernel import source_kernel
@@ -64,6 +69,7 @@ OPS = TargetOps(
     },
     async_copy=lower_async_copy,
     issued={tile_ops.TMA_COPY: lower_tma_copy},
+    values={tile_ops.TMA_DESCRIPTOR: author_descriptor},
     teams=True,
 )
 

@@ -89,6 +89,14 @@ TMA: Mapping[str, Intrinsic] = {
 }""",
         requires=("shared_address",),
     ),
+    # PTX ISA 9.7.9.25: neighbouring bytes, a multiple of 16.
+    "bulk_load": Intrinsic(
+        """void bulk_load(void* dst, const void* src, unsigned bytes, unsigned long long* barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               ::"r"(shared_address(dst)), "l"(src), "r"(bytes), "r"(shared_address(barrier)) : "memory");
+}""",
+        requires=("shared_address",),
+    ),
     # CUDA C++ Programming Guide, distributed shared memory.
     "cluster_store": Intrinsic(
         """template <typename T> void cluster_store(T* place, unsigned rank, T value) {

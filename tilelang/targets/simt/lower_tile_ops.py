@@ -67,6 +67,8 @@ class TargetOps:
     frugal: bool = False
     # Operations that one thread issues for all: called with whether only one comes there anyway.
     issued: Mapping[str, Callable[[Any, Block, bool], Any]] = field(default_factory=dict)
+    # Calls within expressions that something else stands for.
+    values: Mapping[str, Callable[[ir.Call, Block], Any]] = field(default_factory=dict)
     teams: bool = False  # whether teams share tile operations: needs barriers of a part of the block
 
 
@@ -377,6 +379,8 @@ class _Lowering:
         if isinstance(expr, ir.TensorLoad) and expr.source.scope() == FRAGMENT:
             register = self.block.fragment(expr.source).register([self._expression(i) for i in expr.indices])
             return X.BufferLoad(self.block.registers(expr.source), [index(register)], expr.span)
+        if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name in self._ops.values:
+            return self._ops.values[expr.op.name](expr, self.block)
         return map_operands(expr, self._expression)
 
 

@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tvm import ir
 from tvm import tirx as X
 
+from tilelang.arch.cuda import L2_POLICIES
+from tilelang.arch.tensor_maps import MOST_BOX, MOST_DIMENSIONS
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.ir import tile_ops
@@ -31,10 +34,9 @@ from tilelang.targets.simt.block import Block
 
 TENSOR_MAP_ALIGNMENT = 16  # bytes that a tensor's address must be a multiple of
 _TILE_ALIGNMENT = 128  # bytes that a box in shared memory begins at a multiple of
-_MOST_BOX, _MOST_DIMENSIONS, _UNIT = 256, 5, 16
+_UNIT = 16
 # Dtype -> that of the descriptor: what is moved counts, not what it means.
 _SAME_BITS = {8: "uint8", 16: "uint16", 32: "uint32", 64: "uint64"}
-L2_HINTS = {"evict_first": 0x12F0000000000000, "evict_last": 0x14F0000000000000}
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def _issue(
 def _moves(copy: TmaCopy, rank: int, boxes: list[_Box], handle: Any, mask: Any = None) -> Iterator[Any]:
     """The instructions; `mask`: for these blocks of the cluster."""
     tile = copy.tile.source
-    hint = L2_HINTS.get(copy.eviction_policy or "")
+    hint = L2_POLICIES.get(copy.eviction_policy or "")
     for box in boxes:
         pointer = X.address_of(X.BufferLoad(tile, [index(i) for i in box.place]))
         corner = [index(i) for i in reversed(box.corner)]
@@ -125,9 +127,9 @@ def _boxes(copy: TmaCopy, layout: SharedLayout, block: Block) -> tuple[tuple[int
     across = [k for k, r in enumerate(tensor.region) if constant(r.extent) != 1]
     if [_extent(copy, tensor.region[k].extent) for k in across] != [shape[k] for k in moved if shape[k] != 1]:
         raise _impossible(copy, "its tile and its part of the tensor differ in shape")
-    if len(tensor.region) > _MOST_DIMENSIONS:
+    if len(tensor.region) > MOST_DIMENSIONS:
         rank = len(tensor.region)
-        raise _impossible(copy, f"its tensor has {rank} dimensions, more than {_MOST_DIMENSIONS}")
+        raise _impossible(copy, f"its tensor has {rank} dimensions, more than {MOST_DIMENSIONS}")
     if across and across[-1] != len(tensor.region) - 1:
         raise _impossible(copy, "its tile takes one element only of the tensor's last dimension")
     whole = _per_box(copy, layout, shape, moved)
@@ -156,17 +158,17 @@ def _per_box(copy: TmaCopy, layout: SharedLayout, shape: list[int], moved: list[
         if not whole_atoms(tile.region, atom):
             width = layout.swizzle_bytes
             raise _impossible(copy, f"its tile does not begin and end at the {width}-byte swizzle")
-        rows = _split(shape[-2], _MOST_BOX)
+        rows = _split(shape[-2], MOST_BOX)
         return {last: atom, last - 1: rows}
     if layout.kind != "linear":
         raise _impossible(copy, f"{tile.source.name} is laid out {layout.describe()}")
-    columns = _split(shape[-1], _MOST_BOX, max(1, _UNIT * 8 // bits))
+    columns = _split(shape[-1], MOST_BOX, max(1, _UNIT * 8 // bits))
     if columns * bits // 8 % _UNIT:
         raise _impossible(copy, f"its rows of {shape[-1]} elements are no multiple of 16 bytes")
     found = {last: columns}
     # Rows follow each other only where they are whole and one box holds them.
     if columns == full[-1] and last > 0:
-        found[last - 1] = _split(shape[-2], _MOST_BOX)
+        found[last - 1] = _split(shape[-2], MOST_BOX)
     return found
 
 
@@ -215,11 +217,25 @@ def _descriptor(copy: TmaCopy, box: tuple[int, ...], layout: SharedLayout, block
     in_bytes = tuple(size_expr(s * (bits // 8)) for s in reversed(strides[:-1]))
     swizzle = layout.swizzle_bytes if layout.kind == "swizzle" else 0
     name = str(tensor.name)
-    made = TensorMap("", name, _SAME_BITS[bits], sizes, in_bytes, box, swizzle)
+    return _parameter(TensorMap("", name, _SAME_BITS[bits], sizes, in_bytes, box, swizzle), block)
+
+
+def _parameter(made: TensorMap, block: Block) -> Any:
     if made not in block.maps:
-        same = sum(m.tensor == name for m in block.maps)
-        block.maps[made] = X.Var(f"{name}_map{same or ''}", "handle")
+        same = sum(m.tensor == made.tensor for m in block.maps)
+        block.maps[made] = X.Var(f"{made.tensor}_map{same or ''}", "handle")
     return block.maps[made]
+
+
+def author_descriptor(call: ir.Call, block: Block) -> Any:
+    """The parameter in place of a `tl.tma_descriptor`."""
+    start, *sizes = call.args
+    attrs = call.attrs
+    box = tuple(int(n) for n in str(attrs["box"]).split(","))
+    shape, strides = (tuple(size_expr(n) for n in part) for part in (sizes[: len(box)], sizes[len(box) :]))
+    extra = (int(attrs["swizzle"]), int(attrs["promotion"]), int(attrs["fill"]))
+    name = str(start.args[0].source.name)
+    return _parameter(TensorMap("", name, str(attrs["dtype"]), shape, strides, box, *extra), block)
 
 
 def _product(sizes: list[Any]) -> Any:
