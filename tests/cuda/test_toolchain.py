@@ -82,3 +82,33 @@ def test_a_compiler_newer_than_the_driver_is_passed_over(monkeypatch):
     assert toolchain.nvrtc.__wrapped__() is None
     monkeypatch.setattr(toolchain, "driver_version", lambda: (13, 0))
     assert toolchain.nvrtc.__wrapped__() is not None
+
+
+INCLUDES = """#include <cstdint>
+#include <stddef.h>
+#include <type_traits>
+#include <climits>
+extern "C" __global__ void scale(const unsigned* A, unsigned* B) {
+  uint8_t low = A[threadIdx.x] & UCHAR_MAX;
+  std::uint64_t wide = low;
+  size_t place = threadIdx.x;
+  static_assert(std::is_same<std::uint64_t, decltype(wide)>::value, "");
+  B[place] = static_cast<uint32_t>(wide);
+}
+"""
+
+
+@pytest.mark.toolchain
+def test_headers_of_the_standard_library(compiler):
+    compiled = toolchain.compile_source(source(INCLUDES), parse_target("cuda:sm_80"))
+    assert compiled.binary.startswith(b"\x7fELF")
+
+
+@pytest.mark.toolchain
+def test_a_header_of_the_author_that_misses_another_is_named(compiler, tmp_path):
+    header = tmp_path / "mine.h"
+    header.write_text("\n#include <nowhere_to_be_found.h>\n")
+    with pytest.raises(ToolchainError) as raised:
+        toolchain.compile_source(source(), parse_target("cuda:sm_80"), ["-include", str(header)])
+    assert "bug of the compiler" not in str(raised.value)
+    assert "nowhere_to_be_found.h" in str(raised.value)

@@ -9,6 +9,8 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
+from tvm import tirx as X
+
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Argument, plain, read_arguments
 from tilelang.frontend.attributes import MUTATING, BufferMethod, PlainMethod
@@ -43,6 +45,7 @@ from tilelang.frontend.model import (
     PrimFunction,
     RecordFunction,
 )
+from tilelang.frontend.named_values import fits_let, named_value
 from tilelang.frontend.operator_functions import OPERATOR_FUNCTIONS, call_operator
 from tilelang.frontend.records import call_record
 from tilelang.frontend.repeated_calls import REPEATING, call_repeatedly
@@ -76,6 +79,8 @@ def call(run: Run, node: ast.Call) -> Any:
     name = _declared(function)
     if name == "if_then_else" and not any(isinstance(a, ast.Starred) for a in node.args):
         return guarded_choice(run, node)
+    if function is X.Let and fits_let(node):
+        return named_value(run, node)
     saved = run.binding_name, run.printing
     run.binding_name, run.printing = None, node if function is print else run.printing
     given = read_arguments(run, node)

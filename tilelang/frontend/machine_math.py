@@ -32,6 +32,8 @@ _ON_NUMBERS: dict[str, Callable[..., float]] = {
     "__tan": math.tan,
     "fast_rcp": lambda x: 1.0 / x,
 }
+for _name in math_ops.NAN_KEEPING:  # kernels find them by their name, `Op.get("tl.max_nan")`
+    tile_ops.op(_name)
 _TOGETHER = ("Parallel", "vectorized")  # loops whose iterations share instructions
 _COUNTED = ("popcount", "clz", "__ffs")
 

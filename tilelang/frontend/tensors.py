@@ -59,7 +59,7 @@ def subscripted_tensor(run: Run, owner: Any, node: ast.Subscript) -> Any:
 def tensor(run: Run, call: Bound) -> Any:
     """`T.Tensor(shape, dtype)`; with `data=A.data` the memory of A in another shape."""
     data = call.value("data")
-    if isinstance(data, BufferData) and run.launch is not None:
+    if isinstance(data, BufferData):
         return _same_memory(run, call, data)
     value = call.value("dtype", "float32")
     return _tensor_type(

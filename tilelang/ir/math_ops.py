@@ -34,6 +34,8 @@ EXACT = {
 }
 # A read of global memory that nothing writes while the kernel runs; the argument is the element.
 LDG = "tl.ldg"
+# The larger and the smaller of two floats, NaN where either is. Kernels name them through TVM's own registry.
+NAN_KEEPING = {"tl.max_nan": X.Max, "tl.min_nan": X.Min}
 # Dtypes that it can be asked for.
 READ_ONLY = (
     *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),

@@ -42,6 +42,8 @@ MEMORY_AT = "tl.memory_at"  # (address of 64 bits): the pointer to a tensor that
 SYNC = "tl.sync"
 ASYNC_COMMIT = "tl.async_commit"
 ASYNC_WAIT = "tl.async_wait"  # argument: how many of the newest groups may still be in flight
+# They stand where TVM's printer warns about a call without a name to print.
+_PRINTED = (MEMORY_AT, "tl.max_nan", "tl.min_nan")
 
 
 def op(name: str) -> ir.Op:
@@ -50,7 +52,7 @@ def op(name: str) -> ir.Op:
         return ir.Op.get(name)
     except AttributeError:
         register_op_attr(name, "TCallEffectKind", CallEffectKind.Opaque.value)
-        if name == MEMORY_AT:  # it stands where TVM's printer warns about a call without a name to print
+        if name in _PRINTED:
             register_op_attr(name, "TScriptPrinterName", name)
         return ir.Op.get(name)
 

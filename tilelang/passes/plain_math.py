@@ -94,6 +94,8 @@ def _plain(float64: bool, node: ir.Call) -> Any:
         return node.args[0]
     if name in _FAST:
         return _FAST[name](*node.args)
+    if name in math_ops.NAN_KEEPING:
+        return _keeping_nan(name, *node.args)
     found = math_ops.read_ieee(name)
     if found is None:
         return node
@@ -109,6 +111,16 @@ def _plain(float64: bool, node: ir.Call) -> Any:
             f"this target rounds T.{function} on {dtype} to the nearest only, not {rounding!r}"
         )
     return _moved(nearest, _error(function, [X.Cast("float64", a) for a in args], nearest), rounding)
+
+
+def _keeping_nan(name: str, a: Any, b: Any) -> Any:
+    plain = math_ops.NAN_KEEPING[name](a, b)
+    dtype = str(a.ty.dtype)
+    if not dtype.startswith(("float", "bfloat")):
+        return plain
+    asked = (X.Cast("float32", v) if dtype != "float64" else v for v in (a, b))
+    missing = X.Or(*(X.isnan(v) for v in asked))
+    return X.Select(missing, X.Cast(dtype, X.const(math.nan, "float32")), plain)
 
 
 def _nearest(function: str, args: list[Any], dtype: str) -> Any:

@@ -134,6 +134,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "ieee_fsqrt": np.sqrt,
     "ieee_frsqrt": lambda x: 1 / np.sqrt(x),
     "ldg": lambda x: x,
+    "max_nan": np.maximum,
+    "min_nan": np.minimum,
     "max": np.fmax,
     "min": np.fmin,
 }

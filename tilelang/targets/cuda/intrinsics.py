@@ -149,10 +149,24 @@ _ROUNDED = {
 }
 
 
+def _keeping_nan(name: str) -> Intrinsic:
+    """CUDA Math API, "Half Comparison Functions": __hmax_nan is one instruction, of bfloat16 too."""
+    order = "<" if name == "max" else ">"
+    return Intrinsic(
+        f"""template <typename T> T {name}_nan(T a, T b) {{
+  if constexpr (sizeof(T) == 2) return __h{name}_nan(a, b);
+  if (a != a || b != b) return a + b;
+  return a {order} b ? b : a;
+}}"""
+    )
+
+
 def _machine_math() -> dict[str, Intrinsic]:
     found = {name: Intrinsic(inline=f"{function}({{0}})") for name, function in _FAST.items()}
     found["ldg"] = Intrinsic(inline="__ldg(&{0})")
     found["fast_rcp"] = Intrinsic(inline="__fdividef(1.0f, {0})")
+    for name in ("max", "min"):
+        found[f"{name}_nan"] = _keeping_nan(name)
     for name, (single, double) in _ROUNDED.items():
         for mode in ROUNDINGS:
             found[f"{name}_{mode}"] = Intrinsic(inline=f"{single}_{mode}({{args}})")

@@ -23,6 +23,7 @@ from typing import Any
 from tilelang.arch.target import Target
 from tilelang.facts.reports import GeneratedSource
 from tilelang.runtime.artifact import Artifact
+from tilelang.targets.cuda.standard_headers import standard_headers
 from tilelang.targets.foreign_code import NO_FOREIGN_CODE, ForeignCode, foreign_code
 from tilelang.targets.lowered import LoweredKernel
 from tilelang.targets.toolchain_error import ToolchainError
@@ -133,8 +134,15 @@ class Nvrtc:
         flags += [f"--include-path={folder}" for folder in self._include]
         program = ctypes.c_void_p()
         name = f"{source.kernel}.cu".encode()
+        headers = standard_headers()
+        texts, names = (
+            (ctypes.c_char_p * len(headers))(*[t.encode() for t in part])
+            for part in (headers.values(), headers)
+        )
         self._check(
-            self._library.nvrtcCreateProgram(ctypes.byref(program), source.text.encode(), name, 0, None, None)
+            self._library.nvrtcCreateProgram(
+                ctypes.byref(program), source.text.encode(), name, len(headers), texts, names
+            )
         )
         try:
             array = (ctypes.c_char_p * len(flags))(*[f.encode() for f in flags])
@@ -273,6 +281,7 @@ def ptx_with_nvcc(compiler: str, source: GeneratedSource, arch: str) -> str:
 
 # "kernel.cu(12): error: ..." as both compilers write it.
 _MESSAGE = re.compile(r"^(?P<file>[^\s(]*)\((?P<line>\d+)\): (?P<kind>.*?error): (?P<text>.*)$", re.MULTILINE)
+_NO_SUCH_FILE = re.compile(r"^.*fatal error: .*: No such file or directory$", re.MULTILINE)
 _MOST_MESSAGES = 5
 
 
@@ -289,12 +298,17 @@ def explain(source: GeneratedSource, log: str, what: str, foreign: ForeignCode =
         python = source.line_map[number - 1] if inside and number <= len(source.line_map) else 0
         text = f"\n    {lines[number - 1].strip()}" if inside else ""
         theirs = foreign.explain(lines, number, match["text"]) if inside else None
-        own |= theirs is None
-        what_fails = theirs or f"generated line {number}: {match['text']}"
+        # A header that includes what is not there is not ours: our own text includes what comes with CUDA.
+        own |= theirs is None and (inside or "cannot open source file" not in match["text"])
+        place = "generated line" if inside else f"{match['file']}, line"
+        what_fails = theirs or f"{place} {number}: {match['text']}"
         where = f"Python line {python}{': ' if theirs else ', '}" if python else ""
         parts.append(f"  {where}{what_fails}{text}")
     if parts and not own:
         return "\n".join([f"{what} refused foreign code of {source.kernel}:", *parts])
+    missing = _NO_SUCH_FILE.search(log) if not parts else None  # said by the host's compiler, through nvcc
+    if missing:
+        return f"{what} refused foreign code of {source.kernel}:\n  {missing[0].strip()}"
     generated = any(source.line_map)  # else it is a text of the caller's
     head = f"{what} refused {source.kernel}."
     if generated:
