@@ -354,6 +354,14 @@ LOOP_AROUND_LAUNCH = replace(
     "prepared beforehand, and nothing runs outside of T.Kernel: put the loop into the launch, or call the "
     "kernel in a loop",
 )
+ENDLESS_WAIT = Rule(
+    "endless-wait",
+    "order",
+    Severity.WARNING,
+    "A barrier that threads wait for should open: all arrivals come, in the phase that is asked for.",
+    "{who} wait here for ever{when}: {come} of {count} arrivals come at {barrier} in the phase of parity "
+    "{parity}; {why}",
+)
 UNMET_EXPECTATION = Rule(
     "unmet-expectation",
     "order",
