@@ -1,7 +1,7 @@
 """2-D convolution (NHWC) as a gemm: each tile of the image matrix is gathered while it is needed.
 
-Teaches: an implicit im2col with guards for the padding, integer division of indices, and a pipelined loop
-whose producer is a T.Parallel gather.
+Teaches: an implicit im2col whose steps are a tap of the filter and a block of channels, guards for the padding
+that are the same for neighbours (so that the gather is asynchronous), and a pipeline over such a gather.
 """
 
 import torch
@@ -16,9 +16,11 @@ def conv2d(
     W,
     stride: int = 1,
     padding: int = 1,
-    block_M: int = 64,
-    block_N: int = 64,
-    block_K: int = 32,
+    block_M: int = 128,
+    block_N: int = 128,
+    block_K: int = 64,
+    num_stages: int = 3,
+    threads: int = 128,
     dtype=T.float16,
 ):
     N, H, Wd, C = T.const("N, H, Wd, C")
@@ -29,24 +31,25 @@ def conv2d(
     OW = (Wd + 2 * padding - KW) // stride + 1
     Y = T.empty((N, OH, OW, F), dtype)
 
-    pixels, K = N * OH * OW, KH * KW * C
+    pixels, parts = N * OH * OW, T.ceildiv(C, block_K)
 
-    with T.Kernel(T.ceildiv(F, block_N), T.ceildiv(pixels, block_M), threads=128) as (bx, by):
+    with T.Kernel(T.ceildiv(F, block_N), T.ceildiv(pixels, block_M), threads=threads) as (bx, by):
         image = T.alloc_shared((block_M, block_K), dtype)
         weights = T.alloc_shared((block_K, block_N), dtype)
         acc = T.alloc_fragment((block_M, block_N), T.float32)
-        flat_weights = T.reshape(W, (K, F))
         flat_out = T.reshape(Y, (pixels, F))
 
         T.clear(acc)
-        for t in T.serial(T.ceildiv(K, block_K)):
+        for t in T.Pipelined(KH * KW * parts, num_stages=num_stages):
+            tap, part = t // parts, t % parts
             for i, j in T.Parallel(block_M, block_K):
-                pixel, k = by * block_M + i, t * block_K + j
-                row = pixel // OW % OH * stride + k // (KW * C) - padding
-                column = pixel % OW * stride + k // C % KW - padding
-                inside = (row >= 0) & (row < H) & (column >= 0) & (column < Wd) & (k < K) & (pixel < pixels)
-                image[i, j] = T.if_then_else(inside, X[pixel // (OH * OW), row, column, k % C], 0)
-            T.copy(flat_weights[t * block_K, bx * block_N], weights)
+                pixel, channel = by * block_M + i, part * block_K + j
+                row = pixel // OW % OH * stride + tap // KW - padding
+                column = pixel % OW * stride + tap % KW - padding
+                in_image = (row >= 0) & (row < H) & (column >= 0) & (column < Wd)
+                inside = in_image & (pixel < pixels) & (channel < C)
+                image[i, j] = T.if_then_else(inside, X[pixel // (OH * OW), row, column, channel], 0)
+            T.copy(W[tap // KW, tap % KW, part * block_K, bx * block_N], weights)
             T.gemm(image, weights, acc)
         T.copy(acc, flat_out[by * block_M, bx * block_N])
 

@@ -32,17 +32,22 @@ def check(subject: Subject) -> Iterator[Problem]:
         return
     loads = subject.shared(pipelined_loads)
     for load in loads:
-        cause = _cause(subject, load, [x.loop for x in loads if x.tile is load.tile])
+        if load.record is None or load.record.op != "copy":
+            # Not everybody who writes a gather expects it to run ahead.
+            continue
+        cause = _cause(subject, load, load.record, [x.loop for x in loads if x.tile is load.tile])
         if cause is not None:
             yield _problem(load.record, load.tile, load.loop, cause)
     for node in pipelines(subject):
-        direct = {x.record for x in loads if x.loop is node.loop}
+        here = [x for x in loads if x.loop is node.loop]
+        direct = {x.record for x in here if x.record is not None}
         for record in _loads_inside(node):
             if record not in direct:
                 dst = record.region("dst")
                 if dst is not None:
                     yield _problem(record, dst.buffer, node.loop, _NESTED)
-        if not direct and not any(_loads_inside(node)):
+        gathers = any(x.record is None and x.hindrance is None for x in here)
+        if not direct and not gathers and not any(_loads_inside(node)):
             yield _nothing(node.loop, "nothing in this loop is copied from global to shared memory")
     for node in walk(subject.program.body):
         if isinstance(node, For) and stages_of(node.loop) >= 2 and node.loop in subject.loops_with_jumps:
@@ -51,7 +56,7 @@ def check(subject: Subject) -> Iterator[Problem]:
             yield _nothing(node.loop, cause)
 
 
-def _cause(subject: Subject, load: PipelinedLoad, loops: list[Loop]) -> str | None:
+def _cause(subject: Subject, load: PipelinedLoad, record: OpRecord, loops: list[Loop]) -> str | None:
     """Why a copy does not run ahead, in words; None if it does, or if another rule says so."""
     tile, source = load.tile.name, load.source.name
     if load.tile.view_of is not None or any(
@@ -60,13 +65,13 @@ def _cause(subject: Subject, load: PipelinedLoad, loops: list[Loop]) -> str | No
         return f"{load.tile.storage.name} is also used through a view, which has one version only"
     match load.hindrance:
         case "part":
-            return _part(subject, load)
+            return _part(subject, load, record)
         case "written-twice":
             return f"another statement of the iteration writes {tile} too"
         case "source-written":
             return f"the loop writes {source}, so a later iteration may need what an earlier one wrote"
         case "index-changes":
-            return _moving(subject, load)
+            return _moving(subject, record)
         case "read-before":
             return None  # pipelined-write-after-read
     if any(h.escaped for h in subject.shared(histories) if h.buffer is load.tile):
@@ -77,12 +82,12 @@ def _cause(subject: Subject, load: PipelinedLoad, loops: list[Loop]) -> str | No
     return None
 
 
-def _moving(subject: Subject, load: PipelinedLoad) -> str:
+def _moving(subject: Subject, record: OpRecord) -> str:
     """Which memory decides where a copy reads."""
-    region = load.record.region("src")
+    region = record.region("src")
     steers = {v for start in (region.starts if region is not None else ()) for v in free_vars(start)}
     bound = {n.var: n.value for n in walk(subject.program.body) if isinstance(n, Bind)}
-    names = [str(v.name) for v in steers if v in bound or not _is_loop_variable(load, v)]
+    names = [str(v.name) for v in steers if v in bound or not _is_loop_variable(record, v)]
     read = {w for v in steers for w in (free_vars(bound[v]) if v in bound else {v})}
     tiles = [b.name for b in subject.program.buffers if b.known and b.scope != "global" and b.var in read]
     text = "" if region is None else f" {region.text()}"
@@ -95,14 +100,14 @@ def _moving(subject: Subject, load: PipelinedLoad) -> str:
     )
 
 
-def _is_loop_variable(load: PipelinedLoad, var: ir.Var) -> bool:
-    return any(v.same_as(var) for loop in load.record.context.loops for v in loop.vars)
+def _is_loop_variable(record: OpRecord, var: ir.Var) -> bool:
+    return any(v.same_as(var) for loop in record.context.loops for v in loop.vars)
 
 
-def _part(subject: Subject, load: PipelinedLoad) -> str:
+def _part(subject: Subject, load: PipelinedLoad, record: OpRecord) -> str:
     """What keeps a copy from filling the tile, or from being known to."""
-    tile, dst = load.tile, load.record.region("dst")
-    access = next((a for a in subject.accesses(load.record) if a.argument == "dst"), None)
+    tile, dst = load.tile, record.region("dst")
+    access = next((a for a in subject.accesses(record) if a.argument == "dst"), None)
     if dst is None or access is None:
         return f"the copy fills a part of {tile.name}; only copies of whole tiles run ahead"
     for size in tile.shape:

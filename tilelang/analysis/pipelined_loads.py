@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tilelang.analysis.contents import histories
+from tilelang.analysis.gathers import gathered
 from tilelang.analysis.subject import Subject
 from tilelang.arch.tables import features
 from tilelang.ir.prove import free_vars
@@ -23,7 +24,8 @@ from tilelang.ir.tile_program import (
     Store,
     walk,
 )
-from tilelang.ir.values import Buffer, Value, as_int
+from tilelang.ir.values import Buffer, Region, Value, as_int
+from tilelang.ops.im2col import in_one_tap
 from tilelang.ops.pipelining import Hindrance, Load, Step, hindrance
 
 from tvm import ir  # isort: skip
@@ -31,9 +33,11 @@ from tvm import ir  # isort: skip
 
 @dataclass(frozen=True, eq=False)
 class PipelinedLoad:
-    """One copy from global memory to a shared tile in the body of a pipelined loop."""
+    """One copy from global memory to a shared tile in the body of a pipelined loop, T.im2col too; `record` is
+    None for a T.Parallel loop that is one.
+    """
 
-    record: OpRecord
+    record: OpRecord | None
     source: Buffer
     tile: Buffer
     loop: Loop
@@ -70,13 +74,30 @@ def pipelined_loads(subject: Subject) -> list[PipelinedLoad]:
         steps = _steps(subject, node, by_var)
         for at, child in enumerate(node.body):
             load = steps[at].load
-            if load is None or not isinstance(child, Do):
+            if load is None:
                 continue
-            src, dst = child.record.region("src"), child.record.region("dst")
-            if src is not None and dst is not None:
+            record = child.record if isinstance(child, Do) else None
+            ends = _copied(record) if record is not None else gathered(child, by_var)
+            if ends is not None:
                 hindered = hindrance(steps, at)
-                found.append(PipelinedLoad(child.record, src.buffer, dst.buffer, node.loop, hindered))
+                found.append(PipelinedLoad(record, ends[0], ends[1], node.loop, hindered))
     return found
+
+
+def _copied(record: OpRecord) -> tuple[Buffer, Buffer] | None:
+    src, dst = _ends(record)
+    return None if src is None or dst is None else (src.buffer, dst.buffer)
+
+
+def _ends(record: OpRecord) -> tuple[Region | None, Region | None]:
+    """Where an operation that may be asynchronous copies from and to."""
+    if record.op == "copy":
+        return record.region("src"), record.region("dst")
+    if record.op == "im2col" and in_one_tap(record):
+        img, col = record.region("img"), record.region("col")
+        if img is not None and col is not None and img.buffer.dtype == col.buffer.dtype:
+            return img, col
+    return None, None
 
 
 def read_outside(subject: Subject, tile: Buffer, loops: list[Loop]) -> int | None:
@@ -96,7 +117,11 @@ def _steps(subject: Subject, node: For, by_var: Mapping[ir.Var, Buffer]) -> list
         binds: set[Hashable] = {v for n in walk([child]) for v in _bound(n, n is child)}
         if isinstance(child, Bind) and child.var not in binds:
             scalars[child.var] = _replayed(child.value, scalars)
-        load = _load(subject, child.record, scalars, by_var) if isinstance(child, Do) else None
+        load = None
+        if isinstance(child, Do):
+            load = _load(subject, child.record, scalars, by_var)
+        elif isinstance(child, For):
+            load = _gather(child, scalars, by_var)
         steps.append(Step(frozenset(reads), frozenset(writes), frozenset(binds), load))
     return steps
 
@@ -122,21 +147,48 @@ def _load(
     scalars: Mapping[ir.Var, set[ir.Var]],
     by_var: Mapping[ir.Var, Buffer],
 ) -> Load | None:
-    src, dst = record.region("src"), record.region("dst")
-    if record.op != "copy" or src is None or dst is None:
+    src, dst = _ends(record)
+    if src is None or dst is None:
         return None
     if src.buffer.scope != "global" or dst.buffer.scope != "shared":
         return None
-    extents = next((a.extents for a in subject.accesses(record) if a.argument == "dst"), dst.extents)
+    extents = next((a.extents for a in subject.accesses(record) if a.argument in ("dst", "col")), dst.extents)
     whole = all(as_int(s) == 0 for s in dst.starts) and all(
         _covers(subject, e, d) for e, d in zip(extents, dst.buffer.shape, strict=True)
     )
-    used = {v for start in (*src.starts, *dst.starts) for v in _replayed(start, scalars)}
+    steps = [record.value(name) for name in ("nhw_step", "c_step")] if record.op == "im2col" else []
+    used = {v for start in (*src.starts, *dst.starts, *steps) for v in _replayed(start, scalars)}
     memory = {by_var[v] for v in used if v in by_var}
     return Load(
         src.buffer.storage,
         dst.buffer.storage,
         whole,
+        frozenset(by_var[v].storage if v in by_var else v for v in used),
+        all(b.scope in ("global", "local.var") for b in memory),
+    )
+
+
+def _gather(node: For, scalars: Mapping[ir.Var, set[ir.Var]], by_var: Mapping[ir.Var, Buffer]) -> Load | None:
+    found = gathered(node, by_var)
+    if found is None:
+        return None
+    source, tile = found
+    inner = dict(scalars)
+    own: set[ir.Var] = set()
+    used: set[ir.Var] = set()
+    for part in walk([node]):
+        match part:
+            case For():
+                own.update(part.loop.vars)
+            case Bind():
+                inner[part.var] = _replayed(part.value, inner)
+            case Store():
+                used = _replayed(part.value, inner) - own - {source.var}
+    memory = {by_var[v] for v in used if v in by_var}
+    return Load(
+        source.storage,
+        tile.storage,
+        True,
         frozenset(by_var[v].storage if v in by_var else v for v in used),
         all(b.scope in ("global", "local.var") for b in memory),
     )

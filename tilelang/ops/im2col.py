@@ -41,15 +41,28 @@ def build(record: OpRecord) -> Any:
 
     def move(v: list[Any]) -> Any:
         m = constant_index(record.value("nhw_step")) * block_m + v[0]
-        k = constant_index(record.value("c_step")) * block_k + v[1]
+        first = constant_index(record.value("c_step")) * block_k
+        # A tile of a part of one tap's channels: the tap is that of its first column.
+        if in_one_tap(record):
+            tap, channel = first // channels, first % channels + v[1]
+        else:
+            tap, channel = (first + v[1]) // channels, (first + v[1]) % channels
         pixel = m % (out_h * out_w)
-        row = pixel // out_w * stride + k // (kernel * channels) * dilation - pad
-        column = pixel % out_w * stride + k // channels % kernel * dilation - pad
-        at = [constant_index(img.starts[0]) + m // (out_h * out_w), row, column, k % channels]
+        row = pixel // out_w * stride + tap // kernel * dilation - pad
+        column = pixel % out_w * stride + tap % kernel * dilation - pad
+        at = [constant_index(img.starts[0]) + m // (out_h * out_w), row, column, channel]
         value = X.BufferLoad(img.buffer.var, at)
         return X.BufferStore(col.buffer.var, convert(value, str(col.buffer.dtype)), placed(col, v), span)
 
     return parallel_loops("ij", col.extents[-2:], move, span)
+
+
+def in_one_tap(record: OpRecord) -> bool:
+    """Whether each tile holds channels of one tap of the window, neighbours in memory."""
+    img, col = record.region("img"), record.region("col")
+    channels = as_int(img.buffer.shape[-1]) if img is not None and len(img.buffer.shape) == 4 else None
+    width = as_int(col.extents[-1]) if col is not None else None
+    return channels is not None and width is not None and width > 0 and channels % width == 0
 
 
 def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:

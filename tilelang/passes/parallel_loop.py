@@ -17,6 +17,7 @@ from tilelang.passes.accesses import all_accesses
 from tilelang.passes.walk import bits_of, constant, index, loop_kind, substitute, uses
 
 VECTOR_BYTES = 16
+ASYNC = "tl.async"  # note of a loop that is part of an open asynchronous group
 
 
 @dataclass(frozen=True, eq=False)

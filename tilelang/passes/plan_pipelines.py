@@ -17,7 +17,8 @@ Out: loops without pipelining. A loop with S >= 2 stages becomes
 Not: reordering anything else. A copy joins the pipeline only if it surely may run early: from global memory
      that the loop does not write, at indices that nothing else in the body determines (scalars read from
      memory are replayed), filling a whole shared tile that is read only after it, in the same iteration.
-     Every other statement stays where it is.
+     So does a T.Parallel loop that is such a copy (`passes.gathers`). Every other statement stays where it
+     is.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from tilelang.ir.tile_ops import seq
 from tilelang.ops.copy import Copy
 from tilelang.ops.pipelining import Load, Step, hindrance
 from tilelang.passes.accesses import Access, accesses, all_accesses
+from tilelang.passes.gathers import Gather, gather
 from tilelang.passes.walk import (
     children,
     constant,
@@ -73,7 +75,7 @@ def plan_pipelines(func: X.PrimFunc, asynchronous: bool = True) -> PipelinePlan:
     return PipelinePlan(func.with_body(body), versioned, planner.stages)
 
 
-def covered_producers(body: Any, loop: X.For) -> list[Producer]:
+def covered_producers(body: Any, loop: X.For) -> list[Producer | GatherProducer]:
     """The copies of a pipelined loop that may run early."""
     planner = _Planner(X.PrimFunc([], body), asynchronous=True)
     return planner.producers_of(loop)
@@ -89,6 +91,32 @@ class Producer:
     copy: Copy
     buffer: ir.Var
 
+    def early(self, loop_var: ir.Var, k: Any, versioned: ir.Var, version: Any) -> Any:
+        """The copy of iteration `k`, into a version of its tile."""
+        src = substitute(self.copy.src, {loop_var: k})
+        mins, extents = [version], [index(1)]
+        for r in self.copy.dst.region:
+            mins.append(r.min)
+            extents.append(r.extent)
+        dst = tile_ops.region(versioned, mins, extents)
+        return replace(self.copy, src=src, dst=dst, is_async=True, span=self.stmt.span).call()
+
+
+@dataclass(eq=False)
+class GatherProducer:
+    """A T.Parallel loop that runs early as a copy does."""
+
+    stmt: Any
+    gather: Gather
+
+    @property
+    def buffer(self) -> ir.Var:
+        return self.gather.tile
+
+    def early(self, loop_var: ir.Var, k: Any, versioned: ir.Var, version: Any) -> Any:
+        """The loop for iteration `k`, into a version of its tile."""
+        return self.gather.early({loop_var: k}, versioned, version)
+
 
 class _Planner:
     def __init__(self, func: X.PrimFunc, asynchronous: bool) -> None:
@@ -97,13 +125,13 @@ class _Planner:
         self.hoisted: set[int] = set()  # tiles allocated in a loop whose prologue fills them already
         self.stages: dict[int, int] = {}
         self._viewed: set[int] = set()
-        self._producers: dict[int, list[Producer]] = {}  # loop -> its producers
+        self._producers: dict[int, list[Producer | GatherProducer]] = {}  # loop -> its producers
         self._find(func.body)
         self._keep_only_covered(func.body)
 
     # Which copies may run early
 
-    def producers_of(self, loop: X.For) -> list[Producer]:
+    def producers_of(self, loop: X.For) -> list[Producer | GatherProducer]:
         """Those of one loop."""
         return self._producers.get(loop.__chandle__(), [])
 
@@ -160,9 +188,7 @@ class _Planner:
         def copies(k: Any, number: Any) -> list[Any]:
             """The copies of iteration `k`, the `number`-th from 0."""
             version = _modulo(number, stages)
-            return [
-                _early_copy(p, loop.loop_var, k, versions[p.buffer.__chandle__()], version) for p in producers
-            ]
+            return [p.early(loop.loop_var, k, versions[p.buffer.__chandle__()], version) for p in producers]
 
         at = loop.span
         k, first = loop.loop_var, loop.min
@@ -213,14 +239,14 @@ class _Planner:
         return found[stages]
 
 
-def _candidates(loop: X.For) -> Iterator[Producer]:
+def _candidates(loop: X.For) -> Iterator[Producer | GatherProducer]:
     """Copies of the body that may run early as far as this loop alone tells."""
     if not _unit_step(loop) or _jumps(loop.body):
         return
     body = _sequence(loop.body)
     scalars: dict[ir.Var, Any] = {}
     steps: list[Step] = []
-    copies: dict[int, Copy] = {}
+    copies: dict[int, Producer | GatherProducer] = {}
     for at, stmt in enumerate(body):
         touched = list(all_accesses(stmt))
         binds = {v.__chandle__() for v in _defined(stmt)}
@@ -234,16 +260,20 @@ def _candidates(loop: X.For) -> Iterator[Producer]:
             copy = Copy.read(stmt.value)
             if copy.src.source.scope() == "global" and copy.dst.source.scope().startswith("shared"):
                 src, dst = substitute(copy.src, scalars), substitute(copy.dst, scalars)
-                copies[at] = replace(copy, src=src, dst=dst)
-                load = _load(copies[at])
+                copy = replace(copy, src=src, dst=dst)
+                copies[at] = Producer(stmt, copy, copy.dst.source)
+                load = _load(copy)
+        elif loop_kind(stmt) == "Parallel" and (found := gather(stmt, scalars)) is not None:
+            copies[at] = GatherProducer(stmt, found)
+            load = _gathering(found)
         reads, writes = (
             frozenset(a.buffer.__chandle__() for a in touched if (a.mode == "write") is written)
             for written in (False, True)
         )
         steps.append(Step(reads, writes, frozenset(binds), load))
-    for at, copy in copies.items():
+    for at, producer in copies.items():
         if hindrance(steps, at) is None:
-            yield Producer(body[at], copy, copy.dst.source)
+            yield producer
 
 
 def _load(copy: Copy) -> Load:
@@ -254,8 +284,19 @@ def _load(copy: Copy) -> Load:
         copy.dst.source.__chandle__(),
         _covers(copy.dst),
         frozenset(v.__chandle__() for v in used),
-        not any(X.is_buffer_var(v) and v.scope() not in ("global", "local.var") for v in used),
+        _steady(used),
     )
+
+
+def _gathering(found: Gather) -> Load:
+    used = found.steered_by
+    handles = frozenset(v.__chandle__() for v in used) - {found.source.__chandle__()}
+    return Load(found.source.__chandle__(), found.tile.__chandle__(), True, handles, _steady(used))
+
+
+def _steady(used: list[ir.Var]) -> bool:
+    """Whether all memory among what a load depends on can be read early."""
+    return not any(X.is_buffer_var(v) and v.scope() not in ("global", "local.var") for v in used)
 
 
 def _defined(stmt: Any) -> Iterator[ir.Var]:
@@ -290,16 +331,6 @@ def versioned(buffer: ir.Var, stages: int) -> ir.Var:
     return X.decl_buffer(
         [stages, *shape_of(buffer)], str(buffer.dtype), str(buffer.name), scope=buffer.scope()
     )
-
-
-def _early_copy(p: Producer, loop_var: ir.Var, k: Any, versioned: ir.Var, version: Any) -> Any:
-    src = substitute(p.copy.src, {loop_var: k})
-    mins, extents = [version], [index(1)]
-    for r in p.copy.dst.region:
-        mins.append(r.min)
-        extents.append(r.extent)
-    dst = tile_ops.region(versioned, mins, extents)
-    return replace(p.copy, src=src, dst=dst, is_async=True, span=p.stmt.span).call()
 
 
 def read_version(stmt: Any, versions: dict[int, ir.Var], version: Any) -> Any:

@@ -172,11 +172,15 @@ class _Specialiser:
         if not any(p.same_as(loop) for p in parts):
             raise _refuse("its T.Pipelined loop stands inside another statement")
         self._check_plain()
-        producers = covered_producers(self._func.body, loop)
+        found = covered_producers(self._func.body, loop)
+        producers = [p for p in found if isinstance(p, Producer)]
         before = parts[: next(k for k, p in enumerate(parts) if p.same_as(loop))]
         bound = [p for p in before if isinstance(p, X.Bind)]
-        if not producers:
+        if not found:
             raise _refuse("none of its loop's copies may run early")
+        for p in found:
+            if not isinstance(p, Producer):
+                raise _refuse(f"a loop of all threads gathers {p.buffer.name}", obvious=True)
         for p in producers:
             if (why := self._no_tma(p)) is not None:
                 raise _refuse(f"TMA cannot fill {p.buffer.name}: {why}")

@@ -31,7 +31,7 @@ from tilelang.ops.build import written_as
 from tilelang.passes.accesses import all_accesses
 from tilelang.passes.fragment_owners import thread_axes
 from tilelang.passes.infer_layouts import LayoutMap
-from tilelang.passes.parallel_loop import ParallelLoop, in_memory, parallel_loop
+from tilelang.passes.parallel_loop import ASYNC, ParallelLoop, in_memory, parallel_loop
 from tilelang.passes.walk import (
     FRAGMENT,
     assume,
@@ -47,7 +47,6 @@ from tilelang.passes.walk import (
 )
 from tilelang.runtime.plan import TensorMap
 from tilelang.targets.simt.block import Block
-from tilelang.targets.simt.ops.copy import ASYNC
 from tilelang.targets.simt.ops.parallel import by_turns, lower_parallel
 from tilelang.targets.simt.ops.vectorized import ELSE_UNROLLED, lower_vectorized
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import tvm_ffi
 from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
+from tilelang.ir.guarded_load import guarded_load
+from tilelang.passes.guard_bounds import conjunction
 from tilelang.passes.parallel_loop import ParallelLoop
 from tilelang.passes.walk import bits_of, constant, index
 from tilelang.targets.simt.block import Block
-from tilelang.targets.simt.ops.parallel import ParallelLowering, guarded_load
+from tilelang.targets.simt.ops.parallel import ParallelLowering
 
 COMMIT = "tl.cuda.cp_async_commit"
 WAIT = "tl.cuda.cp_async_wait"
@@ -38,11 +42,28 @@ def lower_async_copy(loop: ParallelLoop, block: Block) -> Any | None:
     args = [X.address_of(X.BufferLoad(store.buffer, to)), X.address_of(X.BufferLoad(load.source, come))]
     name = f"tl.cuda.cp_async_{size}"
     if condition is not None:
-        inside = block.simplify(work.expression(condition, None))
+        inside = _each_once(block.simplify(work.expression(condition, None)))
         if constant(inside) != 1:
             args, name = [*args, inside], f"{name}_guarded"
     block.note_instruction(loop.span, f"cp.async {size} bytes")
     return work.unroll(X.Evaluate(tile_ops.call(name, args, span=loop.span), loop.span))
+
+
+def _each_once(condition: Any) -> Any:
+    """A conjunction without repetitions: an author's condition and that of the bounds often share parts."""
+    parts: list[Any] = []
+    for part in _conjuncts(condition):
+        if not any(tvm_ffi.structural_equal(part, p) for p in parts):
+            parts.append(part)
+    return conjunction(parts)
+
+
+def _conjuncts(condition: Any) -> Iterator[Any]:
+    if isinstance(condition, X.And):
+        yield from _conjuncts(condition.a)
+        yield from _conjuncts(condition.b)
+    else:
+        yield condition
 
 
 def lower_commit(stmt: Any, block: Block) -> Any:

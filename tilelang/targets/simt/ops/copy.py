@@ -9,12 +9,11 @@ from tvm import tirx as X
 
 from tilelang.layout.annotated import LOOP_LAYOUT
 from tilelang.ops.copy import Copy
-from tilelang.passes.parallel_loop import nested_parallel
+from tilelang.passes.parallel_loop import ASYNC, nested_parallel
 from tilelang.passes.walk import constant
 
 # Annotations of the loop that a copy became.
 WIDTH = "coalesced_width"
-ASYNC = "tl.async"  # part of an open asynchronous group
 OP = "tl.op"
 
 _LEVEL = {"global": 0, "shared": 1}

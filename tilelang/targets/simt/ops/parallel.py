@@ -23,6 +23,7 @@ from tilelang.diagnostics.rules import layout as rules
 from tilelang.diagnostics.rules.scope import ATOMIC_REPLICATED
 from tilelang.ir import tile_ops
 from tilelang.ir.evaluate import NotEvaluable, is_choice
+from tilelang.ir.guarded_load import guarded_load
 from tilelang.ir.spans import place_of
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
@@ -630,21 +631,6 @@ def first_replica(layout: Fragment, block: Block) -> Any | None:
             digit = digit if r.stride * r.extent == layout.threads else digit % r.extent
             conditions.append(block.simplify(X.EQ(digit, index(0))))
     return conjunction(conditions)
-
-
-def guarded_load(expr: Any) -> tuple[Any, Any]:
-    """(load, condition) of a load that stands alone, or of `if_then_else(condition, load, 0)`, also nested;
-    (None, None) else.
-    """
-    if isinstance(expr, ir.TensorLoad):
-        return expr, None
-    if is_choice(expr):
-        condition, yes, no = expr.args
-        zero = isinstance(no, X.IntImm | X.FloatImm) and no.value == 0
-        load, inner = guarded_load(yes) if zero else (None, None)
-        if load is not None:
-            return load, condition if inner is None else X.And(condition, inner)
-    return None, None
 
 
 def _reads_registers(expr: Any) -> bool:

@@ -11,10 +11,10 @@ import tvm_ffi
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.ir.guarded_load import guarded_load
 from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory, nested_parallel, parallel_loop
 from tilelang.passes.walk import FRAGMENT, constant, index, map_operands, substitute, uses
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
-from tilelang.targets.simt.ops.parallel import guarded_load
 
 ELSE_UNROLLED = "unrolled_otherwise"  # note of a loop that is written out where no wide access does its work
 
