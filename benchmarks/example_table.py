@@ -355,6 +355,27 @@ def fused_moe(m: ModuleType, device: str) -> Work:
     return Work((x, w, rows, owner, shares, out), peer, "cuBLAS, expert by expert", flops)
 
 
+def gate_up_moe(kernel: str) -> Callable[[ModuleType, str], Work]:
+    """One of the two kernels; the peer multiplies as many rows by each expert's weights, gathered already."""
+
+    def work(m: ModuleType, device: str) -> Work:
+        tokens, k, inner, experts, top = 4096, 2048, 1408, 64, 6
+        x, gate, up, down, chosen, weights = m.inputs(tokens, k, inner, experts, top, device)
+        rows, owners, shares = m.sort_by_expert(chosen, weights, experts)
+        hidden = randn(len(rows), inner, dtype=BF16, device=device)
+        per_expert = tokens * top // experts
+        if kernel == "gate_up":
+            a, both = randn(experts, per_expert, k, dtype=BF16, device=device), torch.cat([gate, up], 1)
+            flops = 4 * tokens * top * k * inner
+            return Work((x, gate, up, rows, owners), lambda: a @ both.mT, "torch.bmm, even", flops)
+        out = torch.zeros(tokens, k, device=device)
+        h = randn(experts, per_expert, inner, dtype=BF16, device=device)
+        given = (hidden, down, rows, owners, shares, out)
+        return Work(given, lambda: h @ down.mT, "torch.bmm, even", 2 * tokens * top * k * inner)
+
+    return work
+
+
 # Attention
 
 
@@ -572,6 +593,28 @@ def delta_rule(kernel: str) -> Callable[[ModuleType, str], Work]:
     return work
 
 
+def channel_delta_rule(kernel: str) -> Callable[[ModuleType, str], Work]:
+    """One of the kernels of the delta rule with a gate per channel; peers are gemms as large as its own."""
+
+    def work(m: ModuleType, device: str) -> Work:
+        b, s, h, d, chunk = 4, 4096, 16, 128, m.CHUNK
+        q, k, v, beta, gates = m.inputs(b, s, h, d, d, device)
+        products = randn(b, h, s // chunk, chunk, chunk, dtype=F32, device=device)
+        states = randn(b, s // chunk, h, d, d, dtype=BF16, device=device)
+        inputs = {
+            "pair_products": (q, k, gates, beta),
+            "wy_representation": (k, v, beta, gates, products),
+            "chunk_states": (k, q, v, gates),
+            "chunk_outputs": (q, gates, products.to(BF16), v, states),
+        }
+        rows, before = q.reshape(-1, chunk, d), states.reshape(-1, d, d)
+        peer = lambda: (rows @ rows.mT) @ (rows @ before)  # noqa: E731
+        moved = size_of(*inputs[kernel]) + size_of(v)
+        return Work(inputs[kernel], peer, "cuBLAS, three gemms", moved=moved)
+
+    return work
+
+
 ENTRIES = (
     Entry("quickstart", "matmul_relu", "4096^3 f16", quickstart),
     Entry("gemm", "gemm", "4096^3 f16", gemm),
@@ -588,6 +631,7 @@ ENTRIES = (
     Entry("gemm_variants.fp8_block_scaled", "gemm_fp8_block_scaled", "4096^3 e4m3", fp8_block_scaled),
     Entry("gemm_variants.w8a8_epilogue", "linear_w8a8", "4096^3 int8", w8a8),
     Entry("gemm_variants.int4", "gemm_int4_int4", "4096^3 int4", int4),
+    Entry("gemm_variants.int4_tensor_cores", "gemm_int4_mma", "4096^3 int4", int4),
     Entry("gemm_variants.grouped", "gemm_grouped", "8 groups 8192x4096x2048 bf16", grouped),
     Entry("gemm_variants.block_sparse", "gemm_block_sparse", "4096^3, 1/4, f16", block_sparse, meta=False),
     Entry("gemm_variants.sparse_2_4", "gemm_sparse", "4096^3 f16", sparse_2_4),
@@ -600,6 +644,10 @@ ENTRIES = (
     Entry("gemv.int8_dp4a", "gemv_int8", "16384x8192 int8", gemv_int8),
     Entry("convolution.conv2d", "conv2d", "32x56x56x128 to 256, 3x3", conv2d),
     Entry("moe.fused_moe", "expert_gemm", "4096 tokens, 6 of 64", fused_moe, meta=False),
+    *(
+        Entry("moe.gate_up_moe", name, "4096 tokens, 6 of 64", gate_up_moe(name), meta=False)
+        for name in ("gate_up", "down")
+    ),
     Entry("moe.top_k", "top_k", "8 of 65536x256 f32", top_k),
     Entry("selection.radix_top_k", "top_k", "256 of 1024x65536 f32", radix_top_k),
     Entry("rms_norm", "rms_norm", "8192x4096 f16", rms_norm),
@@ -730,6 +778,10 @@ ENTRIES = (
     *(
         Entry("linear_attention.gated_delta_rule", name, "8x4096, 16x128 bf16", delta_rule(name))
         for name in ("wy_representation", "chunk_states", "chunk_outputs")
+    ),
+    *(
+        Entry("linear_attention.kimi_delta_attention", name, "4x4096, 16x128 bf16", channel_delta_rule(name))
+        for name in ("pair_products", "wy_representation", "chunk_states", "chunk_outputs")
     ),
     Entry("linear_attention.chunked_retention", "retention", "8x4096, 16x128 f16", chunked_retention),
 )

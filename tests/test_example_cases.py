@@ -51,6 +51,7 @@ CASES = [
     Case("gemm_variants.fp8_channel_scaled", "gemm_fp8", (50, 72, 144), BF16),
     Case("gemm_variants.w8a8_epilogue", "linear_w8a8", (50, 72, 144), (2e-3, 2e-3)),
     Case("gemm_variants.int4", "gemm_int4_int4", (50, 72, 160), (0, 0)),
+    Case("gemm_variants.int4_tensor_cores", "gemm_int4_mma", (50, 72, 160), (0, 0)),
     Case("gemm_variants.grouped", "gemm_grouped", ((130, 1, 0, 29), 72, 40), BF16),
     Case("gemm_variants.block_sparse", "gemm_block_sparse", (100, 256, 256)),
     Case("gemm_variants.sparse_2_4", "gemm_sparse", (100, 72, 96)),

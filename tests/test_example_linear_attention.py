@@ -55,3 +55,15 @@ def test_gated_delta_rule(device):
     states, new = compiled_for(module.chunk_states, device)(k, w, u, sums, **tiles)
     found = compiled_for(module.chunk_outputs, device)(q, k, new, states, sums, block_V=32, **tiles)
     close(found, module.ref_program(q, k, v, beta, gates), 3e-2)
+
+
+def test_kimi_delta_attention(device):
+    module = example("kimi_delta_attention")
+    q, k, v, beta, gates = module.inputs(1, 90, 2, 32, 48, device)
+    tiles = {"chunk": 32, "threads": 64}
+    sums = compiled_for(module.gate_sums, device)(gates, **tiles)
+    keys, scores = compiled_for(module.pair_products, device)(q, k, sums, beta, **tiles)
+    w, u = compiled_for(module.wy_representation, device)(k, v, beta, sums, keys, block=32, **tiles)
+    states, new = compiled_for(module.chunk_states, device)(k, w, u, sums, **tiles)
+    found = compiled_for(module.chunk_outputs, device)(q, sums, scores, new, states, block_V=32, **tiles)
+    close(found, module.ref_program(q, k, v, beta, gates), 3e-2)

@@ -116,6 +116,19 @@ def test_fused_moe(device):
     close(out, module.reference(x, w, chosen, weights), 1e-3, 1e-2)
 
 
+@pytest.mark.parametrize("sizes", [(70, 72, 96), (20, 64, 64)], ids=str)
+def test_gate_up_moe(device, sizes):
+    module = example("moe.gate_up_moe")
+    torch.manual_seed(0)
+    x, gate, up, down, chosen, weights = given = module.inputs(*sizes, 4, 2, device)
+    rows, owners, shares = module.sort_by_expert(chosen, weights, 4, 32)
+    tiles = {"block_M": 32, "block_N": 32, "block_K": 32, "threads": 64}
+    hidden = compiled_for(module.gate_up, device)(x, gate, up, rows, owners, **tiles)
+    out = torch.zeros(sizes[0], sizes[1], device=device)
+    compiled_for(module.down, device)(hidden, down, rows, owners, shares, out, **tiles)
+    close(out, module.ref_program(*given), 2e-2, 2e-2)
+
+
 @pytest.mark.parametrize("shape", [(64, 64), (50, 37)], ids=str)
 def test_top_k(device, shape):
     module = example("moe.top_k")

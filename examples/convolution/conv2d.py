@@ -1,7 +1,7 @@
 """2-D convolution (NHWC) as a gemm: each tile of the image matrix is gathered while it is needed.
 
-Teaches: an implicit im2col whose steps are a tap of the filter and a block of channels, guards for the padding
-that are the same for neighbours (so that the gather is asynchronous), and a pipeline over such a gather.
+Teaches: an implicit im2col whose steps are a tap of the filter and a block of channels, guards for the
+padding that are the same for neighbours, and a pipeline that therefore fetches the gathered tile ahead.
 """
 
 import torch

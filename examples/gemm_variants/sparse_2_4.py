@@ -19,7 +19,7 @@ def gemm_sparse(
     block_M: int = 128,
     block_N: int = 128,
     block_K: int = 64,
-    num_stages: int = 2,
+    num_stages: int = 3,
     threads: int = 128,
     dtype=T.float16,
 ):

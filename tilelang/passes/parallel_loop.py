@@ -132,6 +132,46 @@ class VectorWidths:
             width //= 2
         return width
 
+    def window(self, access: LoopAccess, inner: ir.Var, lanes: int) -> tuple[int, int] | None:
+        """(width, offset) where each group of `lanes` iterations reads inside of one piece of fewer
+        neighbours, as `A[i, j // 2]` does: the piece is `width` elements, aligned, and the group's first
+        iteration reads the one at `offset`. None where that is not known.
+        """
+        bits = bits_of(str(access.buffer.dtype))
+        if bits < 8 or not access.indices or any(uses(i, {inner.__chandle__()}) for i in access.indices[:-1]):
+            return None
+        last = access.indices[-1]
+        first = self._analyzer.simplify(substitute(last, {inner: inner * lanes}))
+        reach = 0
+        for lane in range(1, lanes):
+            here = substitute(last, {inner: inner * lanes + lane})
+            ahead = constant(self._analyzer.simplify(here - first))
+            if ahead is None or ahead < 0:
+                return None
+            reach = max(reach, ahead)
+        width = 2
+        while reach and width < lanes and width * bits <= VECTOR_BYTES * 8:
+            steps = self._steps(access.buffer, width)
+            offset = self._remainder(first, width)
+            whole = self.multiple(index(access.buffer.shape[-1]), width)  # no piece goes past the end
+            if steps is None or offset is None or not whole:
+                return None
+            rows = zip(access.indices[:-1], steps, strict=True)
+            if not all(constant(i) == 0 or self.multiple(step, width) for i, step in rows):
+                return None
+            if offset + reach < width:
+                return width, offset
+            width *= 2
+        return None
+
+    def _remainder(self, value: Any, factor: int) -> int | None:
+        """What is left of `value` by `factor`, if that is known."""
+        known = constant(value)
+        if known is not None:
+            return known % factor
+        found = self._analyzer.modular_set(value)
+        return int(found.base) % factor if int(found.coeff) % factor == 0 else None
+
     def _aligned(self, access: LoopAccess, inner: ir.Var, width: int) -> bool:
         """Whether every group of `width` iterations starts at a multiple of `width` elements."""
         steps = self._steps(access.buffer, width)

@@ -39,6 +39,7 @@ from tilelang.passes.walk import (
     index,
     map_operands,
     remake,
+    substitute,
     uses,
     variables,
     walk,
@@ -571,6 +572,9 @@ class ParallelLowering:
             array = self._wide_load(load, condition, before)
             if array is not None:
                 return X.BufferLoad(array, [self.inner - self._first()])
+            piece = self._piece(load, condition, before)
+            if piece is not None:
+                return piece
         if isinstance(expr, ir.TensorLoad) or not isinstance(expr, ir.Expr):
             return expr
         if is_choice(expr):
@@ -612,6 +616,31 @@ class ParallelLowering:
                 fill = X.IfThenElse(condition, fill, zeros, self.loop.span)
         before += [X.AllocBuffer(array, span=self.loop.span), fill]
         return array
+
+    def _piece(self, load: Any, condition: Any, before: list[Any]) -> Any | None:
+        """A load whose lanes read fewer neighbours than there are lanes: these are loaded together."""
+        access = self.access.get(load.__chandle__())
+        if access is None or not in_memory(load.source) or condition is not None:
+            return None
+        if any(uses(i, self._in_lane) for i in access.indices):
+            return None
+        found = self.widths.window(access, self.inner, self.lanes)
+        if found is None:
+            return None
+        width, offset = found
+        *outer, last = access.indices
+        start = substitute(last, {self.inner: self._first()}) - offset
+        indices = [self.block.simplify(self.expression(i, None)) for i in (*outer, start)]
+        key = (load.source.__chandle__(), str(indices), str(width))
+        if key not in self._loaded:
+            array = local(f"{load.source.name}_vec", str(load.source.dtype), width)
+            self._loaded[key] = array
+            wide = X.BufferLoad(load.source, [*indices[:-1], ramp(indices[-1], width)])
+            fill = X.BufferStore(array, wide, [ramp(0, width)], self.loop.span)
+            before += [X.AllocBuffer(array, span=self.loop.span), fill]
+        lane = self.inner - self._first()
+        ahead = substitute(last, {self.inner: lane}) - substitute(last, {self.inner: index(0)})
+        return X.BufferLoad(self._loaded[key], [ahead + offset])
 
 
 def first_replica(layout: Fragment, block: Block) -> Any | None:
