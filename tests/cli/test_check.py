@@ -160,6 +160,21 @@ def test_specialisations_of_the_project_are_checked(capsys, tmp_path: Path):
     assert found["message"].startswith("with block_M=1024, block_N=512, block_K=128: ")
 
 
+def test_misspelt_specialisations_of_the_project_are_told(capsys, tmp_path: Path):
+    (tmp_path / "k.py").write_text(GEMM, encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.tilelang.specialisations.matmul]\nblok_M = 64\nother = 3\n"
+        "[tool.tilelang.specialisations.matmull]\nblock_M = 64\n[tool.tilelang.specialisations.norm]\nn = 1\n",
+        encoding="utf-8",
+    )
+    _, out, err = run(capsys, tmp_path, "--format", "json")
+    (found,) = [p for p in problems(out) if p["code"] == "unknown-specialisation"]
+    assert "did you mean `block_M`?" in found["message"] and "`blok_M`" in found["message"]
+    assert "specialisations.matmull]: no kernel is called so; did you mean matmul?" in err
+    assert "norm" not in err  # a kernel of files that are not here
+    assert "matmull" not in run(capsys, tmp_path / "k.py")[2]  # other files may have it
+
+
 def test_standard_input_is_a_file(capsys, tmp_path: Path, monkeypatch):
     def given(text: str) -> None:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))

@@ -228,6 +228,11 @@ def test_values_of_the_project_count_for_compile(capsys, tmp_path: Path):
     assert out.startswith("// matmul for cuda:sm_80, with block_M=128, block_N=64")
 
 
+def test_a_misspelt_choice_is_told_before_a_run(capsys, right: Path):
+    status, out, err = run(capsys, "run", right, "-D", "blok_M=64")
+    assert status == 2 and not out and "did you mean block_M?" in err
+
+
 def test_annotated_files_say_which_they_are(capsys, tmp_path: Path, right: Path):
     _, alone, _ = run(capsys, "check", right, "--annotate")
     (tmp_path / "other.py").write_text(GEMM, encoding="utf-8")

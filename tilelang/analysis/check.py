@@ -78,6 +78,7 @@ from tilelang.analysis import (
 from tilelang.analysis.kernel_facts import kernel_facts
 from tilelang.analysis.launches import launch_by_launch
 from tilelang.analysis.subject import Check, Subject, soften
+from tilelang.analysis.unknown_specialisation import unknown_values
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.registry import RULES
@@ -159,6 +160,7 @@ CHECKS: tuple[Check, ...] = (
     varying_extent.check,
     unbounded_index.check,
     uneven_grid.check,
+    uneven_grid.check_launches,
     shared_memory_budget.check,
     implicit_truncation.check,
     integer_detour.check,
@@ -176,6 +178,7 @@ CHECKS: tuple[Check, ...] = (
 # About where contents come from and go to, in all launches of a function together.
 WHOLE: frozenset[Check] = frozenset(
     {
+        uneven_grid.check_launches,
         outside_launch.check,
         uninitialised_accumulator.check,
         read_before_write.check,
@@ -237,6 +240,7 @@ def check_kernel(
     programs = [trace_static(module, kernel, specialisation=s) for s in under]
     checked = [check_program(p, compiled_for(p, target), module.text) for p in programs]
     problems = merge(under, [found for _, found in checked])
+    problems += unknown_values(module, kernel, choice or {}, programs[0])
     sure = all(program.complete for program in programs)
     return KernelReport(checked[0][0], tuple(_silence(module, kernel, problems, sure)))
 

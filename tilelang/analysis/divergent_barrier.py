@@ -13,15 +13,23 @@ from tilelang.analysis.subject import Subject
 from tilelang.arch.tables import features
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rule import Rule
-from tilelang.diagnostics.rules.order import BARRIER_AFTER_JUMP, BARRIER_IN_DIVERGENT_LOOP, DIVERGENT_BARRIER
+from tilelang.diagnostics.rules.order import (
+    BARRIER_AFTER_JUMP,
+    BARRIER_IN_DIVERGENT_LOOP,
+    DIVERGENT_BARRIER,
+    GRID_BARRIER_IN_UNEVEN_LOOP,
+    GRID_BARRIER_OF_SOME,
+)
 from tilelang.diagnostics.span import Span
 from tilelang.ir.evaluate import NotEvaluable
 from tilelang.ir.prove import free_vars
 from tilelang.ir.teams import Team
 from tilelang.ir.thread_ops import SYNC_GRID
 from tilelang.ir.tile_ops import SYNC, is_call
-from tilelang.ir.tile_program import Context, Evaluate, For, Guard, If, Jump, Launch, Loop, Node
+from tilelang.ir.tile_program import Context, Evaluate, For, Guard, If, Jump, Launch, Loop, Node, walk
 from tilelang.ir.values import Unknown, Value, show
+
+from tvm import ir  # isort: skip
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,7 @@ def check(subject: Subject) -> Iterator[Problem]:
     """Where one thread runs the whole block, a barrier does no harm."""
     if features(subject.target).spreads_blocks and subject.launch is not None:
         yield from _visit(subject, subject.launch.body, Place(team=subject.context.whole_block()), None)
+        yield from _blocks_apart(subject, subject.launch.body, Place(), None)
 
 
 def _visit(
@@ -98,6 +107,39 @@ def _visit(
                 place = place.apart()
 
 
+def _blocks_apart(
+    subject: Subject, nodes: Sequence[Node], place: Place, apart: Divergence | None
+) -> Iterator[Problem]:
+    """T.sync_grid where some blocks come and others do not; where both branches have one, all meet."""
+    for node in nodes:
+        match node:
+            case Evaluate() if apart is not None and is_call(node.value, SYNC_GRID):
+                related = (Related(apart.span, "the blocks part here"),)
+                yield apart.rule.at(node.span, related=related, condition=apart.text)
+            case Launch():
+                yield from _blocks_apart(subject, node.body, place, apart)
+            case For():
+                parting = apart
+                if apart is None and parts_threads(subject, node.loop.extents, place, of_blocks=True):
+                    extents = ", ".join(show(e) for e in node.loop.extents)
+                    parting = Divergence(GRID_BARRIER_IN_UNEVEN_LOOP, node.loop.span, extents)
+                yield from _blocks_apart(subject, node.body, place.inside(node.loop), parting)
+            case If():
+                parting = apart
+                both = all(any(_syncs_grid(n) for n in walk(b)) for b in (node.body, node.orelse))
+                if (
+                    apart is None
+                    and not both
+                    and parts_threads(subject, (node.condition,), place, of_blocks=True)
+                ):
+                    parting = Divergence(GRID_BARRIER_OF_SOME, node.span, show(node.condition))
+                yield from _blocks_apart(subject, [*node.body, *node.orelse], place, parting)
+
+
+def _syncs_grid(node: Node) -> bool:
+    return isinstance(node, Evaluate) and is_call(node.value, SYNC_GRID)
+
+
 def _branches(subject: Subject, node: If, place: Place, apart: Divergence | None) -> Iterator[Problem]:
     teams = place.branches(subject, node)
     if teams is not None:  # a barrier is one of the team
@@ -122,10 +164,16 @@ def _by_loop(subject: Subject, node: For, place: Place) -> Divergence | None:
     return Divergence(BARRIER_IN_DIVERGENT_LOOP, node.loop.span, ", ".join(show(b) for b in bounds[1:]))
 
 
-def parts_threads(subject: Subject, values: Sequence[Value], place: Place) -> bool:
-    """Whether in some iteration of the loops one of `values` is not the same for all threads that come."""
+def parts_threads(
+    subject: Subject, values: Sequence[Value], place: Place, *, of_blocks: bool = False
+) -> bool:
+    """Whether in some iteration of the loops one of `values` is not the same for all threads that come, or
+    for all blocks.
+    """
     launch = subject.launch
-    threads = set(launch.thread_vars) if launch is not None else set()
+    threads: set[ir.Var] = set()
+    if launch is not None:
+        threads = set(launch.block_vars if of_blocks else launch.thread_vars)
     for value in values:
         if isinstance(value, Unknown) or not free_vars(value) & threads:
             continue

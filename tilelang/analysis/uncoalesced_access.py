@@ -37,7 +37,7 @@ def check(subject: Subject) -> Iterator[Problem]:
         along = _along_rows(one)
         if len(sectors) < _MUCH * needed:
             continue
-        if along is None and not one.merges:
+        if along is None and not (one.merges or one.rows):
             continue
         if along is None:
             apart = {b - a for a, b in pairwise(one.addresses())}

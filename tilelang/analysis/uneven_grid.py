@@ -15,9 +15,11 @@ from dataclasses import replace
 from tilelang.analysis.affine import affine
 from tilelang.analysis.dimension_names import DimensionNames
 from tilelang.analysis.global_places import GlobalPlace, global_places
+from tilelang.analysis.launches import launch_by_launch
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Problem, Severity
-from tilelang.diagnostics.rules.bounds import UNEVEN_GRID
+from tilelang.diagnostics.rule import Rule
+from tilelang.diagnostics.rules.bounds import UNEVEN_GRID, UNEVEN_LAUNCH
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_ops import CHECK, is_call
 from tilelang.ir.tile_program import Evaluate, For, walk
@@ -45,22 +47,51 @@ def check(subject: Subject) -> Iterator[Problem]:
         other = next((c for c in ceiled if kinds.get(c[0]) == kinds.get(size) and c[0] is not size), None)
         place = _writes(subject, var, size, step)
         if other is not None and place is not None and size in kinds:
-            dim = next(
-                d for d, s in enumerate(place.buffer.shape) if isinstance(s, ir.Var) and s.same_as(size)
-            )
-            problem = UNEVEN_GRID.at(
-                launch.span,
-                related=declared(place.buffer),
-                var=var.name,
-                size=subject.shared(DimensionNames).text(place.buffer, dim),
-                step=step,
-                most=step - 1,
-                dim=dim,
-                buffer=place.buffer.name,
-                other=other[0].name,
-            )
+            problem = _problem(subject, place, var, size, step, UNEVEN_GRID, other=other[0].name)
             yield problem if _minds_the_rest(subject, size) else replace(problem, severity=Severity.HINT)
             return
+
+
+def check_launches(subject: Subject) -> Iterator[Problem]:
+    """A launch that counts whole blocks of a size whose last part another launch counts too."""
+    parts = launch_by_launch(subject)
+    if len(parts) < 2 or subject.assumptions or not subject.program.complete or _promised(subject):
+        return
+    kinds = {s.var: s.kind for s in subject.program.symbols}
+    counted = {p: [_division(e) for e in p.launch.grid] for p in parts if p.launch is not None}
+    for part, axes in counted.items():
+        assert part.launch is not None
+        elsewhere = [
+            c for other, found in counted.items() if other is not part for c in found if c is not None
+        ]
+        for var, found in zip(part.launch.block_vars, axes, strict=False):
+            if found is None or found[2] != 0 or found[1] < 2 or found[0] not in kinds:
+                continue
+            size, step, _ = found
+            place = _writes(part, var, size, step)
+            if place is None or place.buffer.storage in part.elsewhere:  # which may write the rest
+                continue
+            if any(of.same_as(size) and added == by - 1 for of, by, added in elsewhere):
+                yield _problem(part, place, var, size, step, UNEVEN_LAUNCH)
+                break
+
+
+def _problem(
+    subject: Subject, place: GlobalPlace, var: ir.Var, size: ir.Var, step: int, rule: Rule, **fields: object
+) -> Problem:
+    assert subject.launch is not None
+    dim = next(d for d, s in enumerate(place.buffer.shape) if isinstance(s, ir.Var) and s.same_as(size))
+    return rule.at(
+        subject.launch.span,
+        related=declared(place.buffer),
+        var=var.name,
+        size=subject.shared(DimensionNames).text(place.buffer, dim),
+        step=step,
+        most=step - 1,
+        dim=dim,
+        buffer=place.buffer.name,
+        **fields,
+    )
 
 
 def _promised(subject: Subject) -> bool:

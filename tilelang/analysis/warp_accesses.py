@@ -17,15 +17,17 @@ import numpy as np
 from tilelang.analysis.affine import Affine, affine
 from tilelang.analysis.subject import Subject
 from tilelang.ir.evaluate import NotEvaluable, evaluate
-from tilelang.ir.prove import free_vars
+from tilelang.ir.prove import free_vars, substitute
 from tilelang.ir.tile_program import Access, Loop
-from tilelang.ir.values import Unknown, as_int
+from tilelang.ir.values import Unknown, Value, as_int
 from tilelang.ops.operands import dtype_bits, dtype_name
 
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
 
 _VECTOR_BYTES = 16
+_ROW = 8  # neighbours in a row that are worth a word
+_MOST_STEPS = 1 << 15
 _ABOUT = 4096  # stands for an extent that is not known: rows of that many elements
 
 
@@ -36,6 +38,7 @@ class WarpAccess:
     `indices`: of each thread's first element. `strides` of the buffer's dimensions, in elements of `bytes`.
     `width`: elements that a thread moves at a time. `forms`: each index as a sum of variables; none where an
     index is something else. `merges`: a loop around steps along the rows, whose turns a compiler may join.
+    `rows`: a loop over one flat number goes along the rows in other iterations.
     """
 
     access: Access
@@ -46,6 +49,7 @@ class WarpAccess:
     width: int
     forms: tuple[Affine, ...]
     merges: bool = False
+    rows: bool = False
 
     def addresses(self) -> list[int]:
         """Each thread's first element in the order of memory, counted from the buffer's beginning."""
@@ -64,7 +68,7 @@ def warp_accesses(subject: Subject) -> list[WarpAccess]:
         starts = [as_int(m) for loop in loops for m in loop.mins]
         if any(s != 0 for s in starts) or any(a.buffer.scope == "local.fragment" for a in accesses):
             continue
-        formed = [(a, _forms(a)) for a in accesses if a.buffer.scope in ("global", "shared")]
+        formed = [(a, _forms(subject, a)) for a in accesses if a.buffer.scope in ("global", "shared")]
         widest = max((_width(a, f, variables, sizes) for a, f in formed if f is not None), default=1)
         width = _least_padding(prod(sizes), widest, subject.threads)
         lanes = [_unravel(t * width, sizes) for t in range(subject.target.warp_size)]
@@ -78,7 +82,10 @@ def warp_accesses(subject: Subject) -> list[WarpAccess]:
                 given = {v: np.array([x[k] for x in lanes]) for k, v in enumerate(variables)}
                 places = _evaluated(subject, access, given)
                 if places is not None:
-                    found.append(WarpAccess(access, variables, places, _strides(access), size, 1, ()))
+                    rows = _fills_rows(subject, access, variables, sizes)
+                    found.append(
+                        WarpAccess(access, variables, places, _strides(access), size, 1, (), rows=rows)
+                    )
                 continue
             # Per dimension: its constant, and the coefficients of the variables that it depends on.
             plain = [
@@ -184,10 +191,27 @@ def _nests(subject: Subject) -> Iterator[tuple[tuple[Loop, ...], list[Access]]]:
     yield from found.values()
 
 
-def _forms(access: Access) -> tuple[Affine, ...] | None:
-    forms = [affine(i.start) if not isinstance(i.start, Unknown) else None for i in access.indices]
+def _fills_rows(subject: Subject, access: Access, variables: Sequence[ir.Var], sizes: Sequence[int]) -> bool:
+    """Whether a loop over one flat number, which `//` and `%` take apart, goes along the rows too."""
+    if len(variables) != 1 or sizes[0] > _MOST_STEPS or access.context.loops[-1].kind != "Parallel":
+        return False
+    places = _evaluated(subject, access, {variables[0]: np.arange(sizes[0])})
+    return places is not None and len({place[-1] for place in places}) >= _ROW
+
+
+def _forms(subject: Subject, access: Access) -> tuple[Affine, ...] | None:
+    """Each index as a sum; in i * N + j an N that is not known stands for rows of that many elements."""
+    forms = [_form(subject, i.start) if not isinstance(i.start, Unknown) else None for i in access.indices]
     known = tuple(f for f in forms if f is not None)
     return known if len(known) == len(access.buffer.shape) == len(forms) else None
+
+
+def _form(subject: Subject, start: Value) -> Affine | None:
+    form = affine(start)
+    if form is not None or not isinstance(start, ir.Expr):
+        return form
+    sizes = {s.var: _ABOUT for s in subject.program.symbols if s.var in free_vars(start)}
+    return affine(substitute(start, sizes)) if sizes else None
 
 
 def _width(access: Access, forms: Sequence[Affine], variables: Sequence[ir.Var], sizes: Sequence[int]) -> int:

@@ -106,10 +106,26 @@ def execute(options: argparse.Namespace) -> int:
     problems = [p for c in checked for p in c.problems]
     if checked or options.format != "text":  # a machine always gets a document
         _show(options, checked, problems)
+    _tell_unknown_kernels(options.paths, checked)
     if missing:
         raise UsageError(f"{', '.join(map(str, missing))}: no such file or folder")
     would_fix = options.diff and any(c.fixed for c in checked)
     return FAILED if would_fix or any(p.severity is Severity.ERROR for p in problems) else FINE
+
+
+def _tell_unknown_kernels(paths: Sequence[Path], checked: Sequence[Checked]) -> None:
+    """Names in `[tool.tilelang.specialisations]` that no kernel of a whole project has, and one is spelt
+    like.
+    """
+    kernels = {name for c in checked for k in c.kernels for name in (k, k.rpartition(".")[2])}
+    for folder in paths:
+        if not (folder / "pyproject.toml").is_file():
+            continue
+        for name in config_for(folder / "_.py").specialisations:
+            near = difflib.get_close_matches(name, sorted(kernels), n=1, cutoff=0.75)
+            if name not in kernels and near:
+                where = f"{folder / 'pyproject.toml'}: [tool.tilelang.specialisations.{name}]"
+                print(f"{where}: no kernel is called so; did you mean {near[0]}?", file=sys.stderr)
 
 
 def _exists(path: Path) -> bool:

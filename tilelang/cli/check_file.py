@@ -49,6 +49,7 @@ class Checked:
     text: str
     fixed: Counter[str] = field(default_factory=Counter)  # rule -> how often
     annotated: str | None = None
+    kernels: tuple[str, ...] = ()  # qualified names
 
 
 def check_file(task: CheckTask) -> Checked:
@@ -84,7 +85,8 @@ def _checked(task: CheckTask) -> Checked:
             break  # the edit met text it was not made for; the problem stays reported
         fixed.update(_rules(problems, fixes))
         text, report, problems = new_text, new_report, after
-    checked = Checked(task.path, problems, text, fixed)
+    names = tuple(k.facts.qualified_name for k in report.kernels)
+    checked = Checked(task.path, problems, text, fixed, kernels=names)
     if not task.annotate:
         return checked
     facts = [k.facts for k in report.kernels]

@@ -67,10 +67,13 @@ def _repeated(run: Run, frame: Frame) -> bool:
             return True
         for extent in extents[len(loop.mins) :]:
             count *= extent or 0
-    if count > _MAX_LAUNCHES:
-        what = (
-            f"a launch in a loop of the function with {count} iterations: a launch per iteration is prepared "
-        )
+    before = run.launch_counts.get(frame.span, 0)  # of loops that Python ran through
+    run.launch_counts[frame.span] = before + count
+    if before > _MAX_LAUNCHES:  # told
+        return True
+    if before + count > _MAX_LAUNCHES:
+        at_least = f"{count} iterations" if not before else f"more than {_MAX_LAUNCHES} iterations"
+        what = f"a launch in a loop of the function with {at_least}: a launch per iteration is prepared "
         run.report(UNSUPPORTED_PYTHON, frame.span, what=f"{what}beforehand, and no more than {_MAX_LAUNCHES}")
         return True
     return False

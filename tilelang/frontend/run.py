@@ -129,6 +129,7 @@ class Run:
         self.rest_of_launch: list[list[Any]] = []  # blocks of the threads that no T.thread_return has ended
         self.random: Any = None  # variables of the random numbers, once T.rng_init has made them
         self.launched = False
+        self.launch_counts: dict[Span, int] = {}  # how often each launch of the text has been prepared
         self.numbered_barriers: Buffer | None = None  # of T.create_barriers
         self.env_threads: dict[ir.Var, str] = {}  # numbers that T.env_thread gave, by what they are called
         self.dimensions: Any = None  # of the launch around, where T.launch_thread gives them

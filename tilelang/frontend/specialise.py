@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.python import UNKNOWN_LANGUAGE_NAME
+from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.decorator_options import check_decorators
 from tilelang.frontend.decorators import decorated
@@ -325,10 +326,25 @@ def _options(value: Any) -> dict[str, Any]:
 # -- where values come from
 
 
-def _from_comment(module: StaticModule, kernel: KernelSource) -> Specialisation | None:
-    """`# tilelang: specialize(...)` above the decorators or inside the kernel."""
+def comment_names(module: StaticModule, kernel: KernelSource) -> list[tuple[str, Span]]:
+    """The names that `# tilelang: specialize(...)` gives values, and where they stand."""
+    found = _directive(module, kernel)
+    if found is None:
+        return []
+    call, line, column = found
+    text = module.source.lines[line - 1][column - 1 :]
+    places: list[tuple[str, Span]] = []
+    for keyword in call.keywords:
+        if keyword.arg is not None:  # ast counts bytes, from the `f` in front of the bracket
+            at = column + len(f"f{text}".encode()[: keyword.col_offset].decode()) - 1
+            places.append((keyword.arg, Span(module.path, line, at, line, at + len(keyword.arg))))
+    return places
+
+
+def _directive(module: StaticModule, kernel: KernelSource) -> tuple[ast.Call, int, int] | None:
+    """The call that the comment is written as, its line, and the column of its bracket."""
     first = comment_block_start(module.source, kernel.span.line)
-    for line in module.source.lines[first - 1 : kernel.span.end_line]:
+    for number, line in enumerate(module.source.lines[first - 1 : kernel.span.end_line], first):
         match = _DIRECTIVE.search(line)
         if match is None:
             continue
@@ -336,8 +352,16 @@ def _from_comment(module: StaticModule, kernel: KernelSource) -> Specialisation 
             call = ast.parse(f"f{match.group(1)}", mode="eval").body
         except SyntaxError:
             continue
-        if not isinstance(call, ast.Call):
-            continue
+        if isinstance(call, ast.Call):
+            return call, number, match.start(1) + 1
+    return None
+
+
+def _from_comment(module: StaticModule, kernel: KernelSource) -> Specialisation | None:
+    """`# tilelang: specialize(...)` above the decorators or inside the kernel."""
+    found = _directive(module, kernel)
+    if found is not None:
+        call = found[0]
         run = new_run(module.environment, module.source, module.scope, MODULE_LIMITS)
         values = [(k.arg, _evaluated(run, k.value)) for k in call.keywords if k.arg is not None]
         return Specialisation(tuple((n, v) for n, v in values if not isinstance(v, Unknown)), "comment")

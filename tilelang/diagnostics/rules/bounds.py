@@ -170,6 +170,11 @@ UNEVEN_GRID = Rule(
     "{var} counts only whole blocks of {step}, so that up to {most} elements of dimension {dim} ({size}) of "
     "{buffer} are never written, while {other} is counted by T.ceildiv",
 )
+UNEVEN_LAUNCH = replace(
+    UNEVEN_GRID,
+    message="{var} counts only whole blocks of {step}, so that up to {most} elements of dimension {dim} "
+    "({size}) of {buffer} are never written, while another launch counts the last part of {size} too",
+)
 
 GRID_ORDER = Rule(
     "grid-order",

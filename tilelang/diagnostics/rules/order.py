@@ -327,6 +327,16 @@ BARRIER_AFTER_JUMP = replace(
     message="{barrier} waits for all threads of {whom}, but those for which `{condition}` leave the "
     "iteration before they come here: move it before the jump",
 )
+GRID_BARRIER_OF_SOME = replace(
+    DIVERGENT_BARRIER,
+    message="T.sync_grid waits for every block of the grid, but `{condition}` lets only some of them come "
+    "here: move it out of the branch",
+)
+GRID_BARRIER_IN_UNEVEN_LOOP = replace(
+    DIVERGENT_BARRIER,
+    message="T.sync_grid waits for every block of the grid, but the loop runs `{condition}` times, which is "
+    "not the same for all of them: give all blocks as many steps",
+)
 UNSYNCHRONISED_EXCHANGE = Rule(
     "unsynchronised-exchange",
     "order",

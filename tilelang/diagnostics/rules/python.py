@@ -216,3 +216,10 @@ SAME_PLACES = replace(
     level=Severity.HINT,
     message="`{operand}` is written to itself, which changes nothing",
 )
+UNKNOWN_SPECIALISATION = Rule(
+    "unknown-specialisation",
+    "python",
+    Severity.WARNING,
+    "A value that is chosen for a kernel must be one of its parameters or sizes.",
+    "`{name}` is given a value {where}, but {kernel} has no parameter or size of that name{hint}",
+)
