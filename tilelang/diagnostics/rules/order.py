@@ -345,6 +345,12 @@ UNSYNCHRONISED_EXCHANGE = Rule(
     "thread {reader} reads {access}, which thread {writer} writes in the same branch; only some threads come "
     "here, so the compiler cannot place a barrier between the two: end the branch before the read",
 )
+UNSYNCHRONISED_LOOP = replace(
+    UNSYNCHRONISED_EXCHANGE,
+    message="thread {reader} reads {access}, which thread {writer} writes in the same loop; it has "
+    "`{extents}` steps, not as many for all threads, so no barrier can stand between the two: give all as "
+    "many steps",
+)
 DONE_OUTSIDE_LAUNCH = Rule(
     "outside-launch",
     "order",
