@@ -14,12 +14,13 @@ from tilelang.analysis.pipelined_loads import (
 )
 from tilelang.analysis.subject import Subject, soften
 from tilelang.arch.tables import features
-from tilelang.diagnostics.problem import Problem, Related
-from tilelang.diagnostics.rules.order import NOT_PREFETCHED, NOTHING_TO_PREFETCH
+from tilelang.diagnostics.problem import Fix, Problem, Related
+from tilelang.diagnostics.rules.order import NOT_PREFETCHED, NOTHING_TO_PREFETCH, STAGES_BELOW_ZERO
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Bind, Do, For, Jump, Loop, OpRecord, walk
 from tilelang.ir.values import Buffer, as_int, show
 from tilelang.ops.operands import declared
+from tilelang.ops.source_edits import keyword_edit, keyword_span
 
 from tvm import ir  # isort: skip
 
@@ -28,6 +29,7 @@ _NESTED = "only copies directly in the body of the loop run ahead, not those in 
 
 def check(subject: Subject) -> Iterator[Problem]:
     """On targets that copy asynchronously: on others no loop is pipelined, whatever its author does."""
+    yield from _below_zero(subject)
     if not features(subject.target).async_copies or not subject.program.complete:
         return
     loads = subject.shared(pipelined_loads)
@@ -54,6 +56,17 @@ def check(subject: Subject) -> Iterator[Problem]:
             jump = next(n for n in walk(node.body) if isinstance(n, Jump))
             cause = f"`{jump.kind}` at line {jump.span.line} may cut it short, so it cannot load ahead"
             yield _nothing(node.loop, cause)
+
+
+def _below_zero(subject: Subject) -> Iterator[Problem]:
+    """`num_stages=-1`, which no loop can keep: the release and this compiler take it for 0."""
+    for node in walk(subject.program.body):
+        given = as_int(node.loop.annotations.get("num_stages", 0)) if isinstance(node, For) else None
+        if isinstance(node, For) and given is not None and given < 0:
+            at = keyword_span(node.loop.span, subject.text, "num_stages")
+            edit = keyword_edit(node.loop.span, subject.text, "num_stages", 0)
+            fixes = () if edit is None else (Fix("Use num_stages=0", (edit,)),)
+            yield STAGES_BELOW_ZERO.at(at, fixes=fixes, stages=given, loop=node.loop.vars[0].name)
 
 
 def _cause(subject: Subject, load: PipelinedLoad, record: OpRecord, loops: list[Loop]) -> str | None:

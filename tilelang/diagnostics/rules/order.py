@@ -229,6 +229,11 @@ NOTHING_TO_PREFETCH = replace(
     NOT_PREFETCHED,
     message="num_stages={stages} has no effect: {cause}",
 )
+STAGES_BELOW_ZERO = replace(
+    NOT_PREFETCHED,
+    level=Severity.WARNING,
+    message="num_stages={stages} is no number of stages: the loop over {loop} is not pipelined, as with 0",
+)
 PIPELINE_SCHEDULE_LENGTH = Rule(
     "pipeline-schedule",
     "order",
