@@ -164,7 +164,8 @@ def test_misspelt_specialisations_of_the_project_are_told(capsys, tmp_path: Path
     (tmp_path / "k.py").write_text(GEMM, encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text(
         "[tool.tilelang.specialisations.matmul]\nblok_M = 64\nother = 3\n"
-        "[tool.tilelang.specialisations.matmull]\nblock_M = 64\n[tool.tilelang.specialisations.norm]\nn = 1\n",
+        "[tool.tilelang.specialisations.matmull]\nblock_M = 64\n"
+        "[tool.tilelang.specialisations.norm]\nn = 1\n",
         encoding="utf-8",
     )
     _, out, err = run(capsys, tmp_path, "--format", "json")

@@ -90,10 +90,69 @@ def test_folders_are_searched_for_notebooks_and_excerpts_come_from_cells(
 ):
     path = notebook(tmp_path, SETUP, KERNEL)
     before = path.read_text()
-    assert main(["check", "--fix", str(tmp_path)]) == 1
+    assert main(["check", str(tmp_path)]) == 1
     shown = capsys.readouterr().out
-    assert "kernels.ipynb#2:5:11" in shown and "T.coppy(A, A)" in shown
+    assert "kernels.ipynb#2:5:11" in shown and "T.coppy(A, A)" in shown and "+         T.copy(A, A)" in shown
     assert path.read_text() == before
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+@pytest.mark.parametrize("indent", [1, None])
+def test_fixes_are_written_into_their_cells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], as_list: bool, indent: int | None
+):
+    """Outputs, metadata, magics and the spacing of the file stay as they were, byte by byte."""
+    kernel = KERNEL.replace("T.fill(A, 0)", "").replace(
+        "T.coppy(A, A)", "T.fil(A, 0)  # größer\n        T.clera(A)"
+    )
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": "# T.clera"},
+        {"cell_type": "code", "source": SETUP, "metadata": {"a": [1, 2]}, "outputs": [{"text": "é"}]},
+        {
+            "cell_type": "code",
+            "outputs": [],
+            "source": kernel.splitlines(keepends=True) if as_list else kernel,
+            "metadata": {},
+        },
+        {"cell_type": "code", "source": "%timeit k(1)\nx = 3", "metadata": {}},
+    ]
+    path = tmp_path / "kernels.ipynb"
+    content = {"cells": cells, "metadata": {}, "nbformat": 4}
+    before = json.dumps(content, indent=indent, ensure_ascii=False) + "\n"
+    path.write_text(before, encoding="utf-8")
+    assert main(["check", "--diff", str(path)]) == 1
+    assert "T.clear(A)" in capsys.readouterr().out and path.read_text(encoding="utf-8") == before
+    assert main(["check", "--fix", str(path)]) == 0
+    after = path.read_text(encoding="utf-8")
+    assert after == before.replace("T.fil(", "T.fill(").replace("T.clera(A)", "T.clear(A)")
+    assert "fixed: unknown-language-name (2)" in capsys.readouterr().out
+
+
+def test_a_fix_that_adds_and_removes_lines_moves_no_other_cell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    kernel = """@tilelang.jit
+def product(A, B, C):
+    N, M = T.const("N, M")
+    A: T.Tensor((64, N), T.float16)
+    B: T.Tensor((N, 64), T.float16)
+    C: T.Tensor((64, 64), T.float32)
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((64, 64), T.float16)
+        b = T.alloc_shared((64, 64), T.float16)
+        c = T.alloc_fragment((64, 64), T.float32)
+        for k in T.Pipelined(T.ceildiv(N, 64), num_stages=2):
+            T.copy(A[0, k * 64], a)
+            T.copy(B[k * 64, 0], b)
+            T.gemm(a, b, c)
+        T.copy(c, C)"""
+    path = notebook(tmp_path, SETUP, kernel, "%matplotlib inline\nx = 3", KERNEL)
+    main(["check", "--fix", str(path)])
+    capsys.readouterr()
+    sources = [c["source"] for c in json.loads(path.read_text())["cells"]]
+    assert sources[0] == SETUP and sources[2] == "%matplotlib inline\nx = 3"
+    assert sources[3] == KERNEL.replace("coppy", "copy")
+    assert 'N = T.const("N")' in sources[1] and "        T.clear(c)\n" in sources[1]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"cells": 3}', '{"cells": [3, {"cell_type": "code"}]}'])

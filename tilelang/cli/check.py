@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tilelang.cli.check_file import Checked, CheckTask, check_file, lost
 from tilelang.cli.config import config_for
+from tilelang.cli.notebook_fixes import fixed_notebook
 from tilelang.cli.notebook_places import NotebookPlaces
 from tilelang.cli.notebooks import Notebook, cell_text, is_notebook, read_notebook
 from tilelang.cli.sources import (
@@ -180,22 +181,17 @@ def _check_all(options: argparse.Namespace, inputs: Sequence[_Input]) -> list[Ch
             )
     found.update(zip(tasks, _check_side_by_side(list(tasks.values()), options.jobs), strict=True))
     for index, notebook in notebooks.items():
-        both = [*filter(tasks[index].project.rules.prints, notebook.problems), *found[index].problems]
-        found[index] = replace(found[index], problems=notebook.in_cells(both))
+        source = inputs[index].source
+        assert source is not None
+        found[index] = _in_cells(tasks[index], source.text, notebook, found[index])
     if options.fix:
         for index, checked in found.items():
             source = inputs[index].source
-            if (
-                source is not None
-                and checked.text != source.text
-                and index in tasks.keys() - notebooks.keys()
-            ):
+            if source is not None and checked.text != source.text and index in tasks:
                 _write(options, inputs[index].path, replace(source, text=checked.text))
     if options.diff:
         for index, checked in sorted(found.items()):
             source = inputs[index].source
-            if index in notebooks:
-                continue
             _print_diff(checked, source.text if source is not None else "")
     named = _Names([str(one.path) for one in inputs])
     checked = [found[index] for index in range(len(inputs))]
@@ -232,7 +228,7 @@ def _put_notebook(
     tasks: dict[int, CheckTask],
     notebooks: dict[int, Notebook],
 ) -> None:
-    """A notebook among what is to be checked; nothing is fixed or annotated in one."""
+    """A notebook among what is to be checked; nothing is annotated in one."""
     assert one.source is not None
     path = str(one.path)
     try:
@@ -247,7 +243,22 @@ def _put_notebook(
     notebooks[index] = notebook
     rules = project.rules.over(options.select, options.ignore)
     target = options.target or project.target or DEFAULT_TARGET
-    tasks[index] = CheckTask(path, notebook.text, target, replace(project, rules=rules))
+    fix = options.fix or options.diff
+    tasks[index] = CheckTask(path, notebook.text, target, replace(project, rules=rules), fix=fix)
+
+
+def _in_cells(task: CheckTask, source: str, notebook: Notebook, checked: Checked) -> Checked:
+    """What was found and fixed in the joined text, in cells; `text` is the notebook's JSON."""
+    text = source
+    if checked.text != notebook.text:
+        fixed = fixed_notebook(source, notebook, checked.text)
+        again = read_notebook(notebook.path, fixed) if fixed is not None else None
+        if fixed is not None and again is not None and again.text == checked.text:
+            text, notebook = fixed, again
+        else:  # it is told as it stands
+            checked = check_file(replace(task, fix=False))
+    both = [*filter(task.project.rules.prints, notebook.problems), *checked.problems]
+    return replace(checked, problems=notebook.in_cells(both), text=text)
 
 
 def _check_side_by_side(tasks: list[CheckTask], jobs: int | None) -> list[Checked]:

@@ -45,6 +45,17 @@ def _read(file: str) -> tuple[str, dict[int, list[int]]] | None:
         return None
 
 
+def sources_of(text: str) -> dict[int, tuple[int, int]]:
+    """Number of a code cell from 1 -> where the JSON of its source stands in a notebook's text."""
+    found: dict[int, tuple[int, int]] = {}
+    for name, at in _entries(text, _skip(text, 0)):
+        for number, (_, cell) in enumerate(_entries(text, at), 1) if name == "cells" else ():
+            for key, source in _entries(text, cell):
+                if key == "source":
+                    found[number] = source, _DECODER.raw_decode(text, source)[1]
+    return found
+
+
 def _cells(text: str) -> Iterator[tuple[int, list[int]]]:
     """Number of a cell from 1 -> where the strings of its source begin, behind the quote."""
     for name, at in _entries(text, _skip(text, 0)):

@@ -44,13 +44,16 @@ class Notebook:
     problems: tuple[Problem, ...]
 
     def in_cells(self, problems: Sequence[Problem]) -> list[Problem]:
-        """Problems of the joined text at their places in cells, without fixes: nothing edits notebooks."""
+        """Problems of the joined text, and their fixes, at their places in cells."""
         return [
             replace(
                 p,
                 span=self._place(p.span),
                 related=tuple(replace(r, span=self._place(r.span)) for r in p.related),
-                fixes=(),
+                fixes=tuple(
+                    replace(f, edits=tuple(replace(e, span=self._place(e.span)) for e in f.edits))
+                    for f in p.fixes
+                ),
             )
             for p in problems
         ]
