@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import prod
 
 import numpy as np
 
 from tilelang.analysis.bounds import first_value
 from tilelang.analysis.contents import History, Touch, histories
 from tilelang.analysis.coverage import ranges_text, reached, span_of
-from tilelang.analysis.iterations import variables_behind
+from tilelang.analysis.iterations import iterations, variables_behind
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import (
@@ -17,11 +19,19 @@ from tilelang.diagnostics.rules.order import (
     READ_BEFORE_WRITE,
     READ_OF_NEW_OUTPUT,
     READ_PARTLY_WRITTEN,
+    READ_UNWRITTEN_ELEMENT,
 )
 from tilelang.diagnostics.span import Span
+from tilelang.ir.evaluate import NotEvaluable
 from tilelang.ir.tile_program import Evaluate, walk
 from tilelang.ir.values import Buffer, as_int
 from tilelang.ops.operands import declared
+from tilelang.ops.reduce import reduced_dim
+
+from tvm import ir  # isort: skip
+
+_MOST_ELEMENTS = 1 << 16
+_MOST_BOXES = 64
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -84,6 +94,96 @@ def _partly(subject: Subject, history: History) -> Iterator[Problem]:
             if missing is not None:
                 yield soften(_part_problem(subject, history, read, before, dim, missing), read.context)
                 return
+            given = _smallest(subject, before) if _mixes(read, dim) else {}
+            missing = _missing(subject, read, before, dim, size, given) if given else None
+            if missing is not None:
+                problem = _part_problem(subject, history, read, before, dim, missing)
+                words = ", ".join(f"{v.name}={n}" for v, n in given.items())
+                yield soften(replace(problem, message=f"with {words}: {problem.message}"), read.context)
+                return
+        element = _element(subject, read, others, shape)
+        if element is not None:
+            problem = READ_UNWRITTEN_ELEMENT.at(
+                place_of(subject, history.buffer, read),
+                related=declared(history.buffer),
+                buffer=history.buffer.name,
+                element=", ".join(map(str, element)),
+            )
+            yield soften(problem, read.context)
+            return
+
+
+def _mixes(read: Touch, dim: int) -> bool:
+    """Whether the elements of a dimension are folded, so that one that nobody wrote spoils the result. What
+    is computed element by element may be left where it is.
+    """
+    record = read.record
+    return record is not None and record.op == "reduce" and reduced_dim(record) == dim
+
+
+def _smallest(subject: Subject, writes: list[Touch]) -> dict[ir.Var, int]:
+    """Sizes of tensors that masks of the writes ask for, at 1; none where the kernel takes some sizes only."""
+    if subject.assumptions or subject.program.promises:
+        return {}
+    asked = {v for w in writes for v in variables_behind(subject, w.context, ())}
+    return {s.var: 1 for s in subject.program.symbols if s.var in asked}
+
+
+def _element(
+    subject: Subject, read: Touch, others: list[Touch], shape: list[int | None]
+) -> tuple[int, ...] | None:
+    """An element that is certainly read and certainly not written before, where masks go over several
+    dimensions.
+    """
+    sizes = [n for n in shape if n is not None]
+    if len(sizes) < max(2, len(shape)) or prod(sizes) > _MOST_ELEMENTS or read.starts is None:
+        return None
+    if read.record is not None and read.record.op != "reduce":
+        return None
+    before = [
+        w
+        for w in others
+        if w.may_precede(read) or any(_steps_before(subject, w, read, d) for d in range(len(sizes)))
+    ]
+    taken = _touched(subject, read, sizes, surely=True)
+    for write in before if taken is not None else ():
+        written = _touched(subject, write, sizes, surely=False)
+        if written is None:
+            return None
+        taken = taken & ~written
+    if taken is None or not before or not taken.any():
+        return None
+    return tuple(int(k) for k in np.unravel_index(int(taken.argmax()), taken.shape))
+
+
+def _touched(subject: Subject, touch: Touch, sizes: list[int], *, surely: bool) -> np.ndarray | None:
+    """The elements that a statement touches at least (`surely`) or at most; None where that is not known."""
+    if touch.starts is None or len(touch.starts) != len(sizes):
+        return None
+    points = iterations(subject, touch.context, (*touch.starts, *touch.extents))
+    if points is None or (surely and not points.sure) or not points.whole:
+        return None
+    flags = np.zeros(sizes, bool)
+    try:
+        starts = [points.values(s)[points.active] for s in touch.starts]
+        counts = [points.values(e)[points.active] for e in touch.extents]
+    except NotEvaluable:
+        return None
+    if not starts[0].size:
+        return flags
+    if all((c == 1).all() for c in counts):
+        inside = np.ones(starts[0].shape, bool)
+        for at, size in zip(starts, sizes, strict=True):
+            inside &= (at >= 0) & (at < size)
+        flags[tuple(at[inside] for at in starts)] = True
+        return flags
+    boxes = set(zip(*(a.tolist() for a in (*starts, *counts)), strict=True))
+    if len(boxes) > _MOST_BOXES:
+        return None
+    for box in boxes:
+        begin, count = box[: len(sizes)], box[len(sizes) :]
+        flags[tuple(slice(max(0, b), max(0, b + n)) for b, n in zip(begin, count, strict=True))] = True
+    return flags
 
 
 def _steps_before(subject: Subject, write: Touch, read: Touch, dim: int) -> bool:
@@ -105,13 +205,20 @@ def _fills(write: Touch, shape: list[int | None]) -> bool:
     return whole and all(as_int(s) == 0 for s in write.starts)
 
 
-def _missing(subject: Subject, read: Touch, before: list[Touch], dim: int, size: int) -> np.ndarray | None:
-    """Coordinates of a dimension that are certainly read and certainly not written."""
+def _missing(
+    subject: Subject,
+    read: Touch,
+    before: list[Touch],
+    dim: int,
+    size: int,
+    given: Mapping[ir.Var, int] | None = None,
+) -> np.ndarray | None:
+    """Coordinates of a dimension that are certainly read and certainly not written, with `given` sizes."""
     assert read.starts is not None
-    written = reached(subject, dim, size, [(w.context, w.starts, w.extents) for w in before])
+    written = reached(subject, dim, size, [(w.context, w.starts, w.extents) for w in before], given)
     if written is None:
         return None
-    part = span_of(subject, read.context, read.starts[dim], read.extents[dim])
+    part = span_of(subject, read.context, read.starts[dim], read.extents[dim], given)
     if part is None or not part.sure:
         return None
     taken = np.zeros(size, bool)

@@ -77,7 +77,7 @@ def check_launches(subject: Subject) -> Iterator[Problem]:
 
 
 def _problem(
-    subject: Subject, place: GlobalPlace, var: ir.Var, size: ir.Var, step: int, rule: Rule, **fields: object
+    subject: Subject, place: GlobalPlace, var: ir.Var, size: ir.Var, step: int, rule: Rule, other: str = ""
 ) -> Problem:
     assert subject.launch is not None
     dim = next(d for d, s in enumerate(place.buffer.shape) if isinstance(s, ir.Var) and s.same_as(size))
@@ -90,7 +90,7 @@ def _problem(
         most=step - 1,
         dim=dim,
         buffer=place.buffer.name,
-        **fields,
+        other=other,
     )
 
 

@@ -35,6 +35,11 @@ READ_PARTLY_WRITTEN = replace(
     READ_BEFORE_WRITE,
     message="{missing} of dimension {dim} of {buffer} is read here, but nothing was written there",
 )
+READ_UNWRITTEN_ELEMENT = replace(
+    READ_BEFORE_WRITE,
+    message="{buffer}[{element}] is read here, but the conditions of all writes before leave it out: fill "
+    "{buffer} first, or read under the same condition",
+)
 
 NOTHING_WRITTEN = Rule(
     "nothing-written",
