@@ -122,7 +122,7 @@ def _mixes(read: Touch, dim: int) -> bool:
 
 
 def _smallest(subject: Subject, writes: list[Touch]) -> dict[ir.Var, int]:
-    """Sizes of tensors that masks of the writes ask for, at 1; none where the kernel takes some sizes only."""
+    """Sizes of tensors that masks of the writes ask for, at 1; none where some sizes only are taken."""
     if subject.assumptions or subject.program.promises:
         return {}
     asked = {v for w in writes for v in variables_behind(subject, w.context, ())}
