@@ -165,9 +165,14 @@ logger = logging.getLogger("tilelang")
 def set_log_level(level: int | str) -> None:
     """What the compiler says: `logging.INFO` or its name. Messages go to the logger `tilelang`.
 
-    Raises ValueError for a name that logging does not know.
+    A name that logging does not know means INFO, and a warning says so.
     """
-    logger.setLevel(level.upper() if isinstance(level, str) else level)
+    found = logging.getLevelName(level.upper()) if isinstance(level, str) else level
+    if isinstance(found, int):
+        logger.setLevel(found)
+    else:
+        logger.setLevel(logging.INFO)
+        logger.warning("no log level is called %r; INFO is taken", level)
 
 
 def __dir__() -> list[str]:

@@ -254,7 +254,7 @@ def test_out_idx_out_of_range():
 
 def test_compile_wants_a_prim_func():
     with pytest.raises(
-        TypeError, match=r"tilelang.compile takes int; expected a function under @T.prim_func"
+        TypeError, match=r"tilelang.compile was given int; expected a function under @T.prim_func"
     ):
         tilelang.compile(3)
 

@@ -227,3 +227,18 @@ class TestFunctionsWithoutALaunch:
 
         with pytest.raises(ValueError, match=r"main has no T\.Kernel: cuda:sm_80 runs grids of blocks"):
             tilelang.compile(main, target="cuda:sm_80")
+
+
+def test_a_kernel_is_made_by_its_class_too():
+    kernel = JITKernel(func=adding(), out_idx=[-1], target="c", execution_backend="cython")
+    assert torch.equal(kernel(torch.zeros(64)), torch.ones(64))
+    assert torch.equal(JITKernel(adding(), -1, "auto", "cpu").run_once(lambda a: a[:0]), torch.zeros(0))
+    assert kernel.n_regs is kernel.n_spills is kernel.n_max_threads is None
+
+
+@pytest.mark.parametrize("given", [None, 3, add, lambda: 1])
+def test_what_is_no_kernel_is_an_assertion_as_in_the_language(given):
+    with pytest.raises(AssertionError, match="target function must be a PrimFunc"):
+        tilelang.compile(given, target="cpu")
+    with pytest.raises(AssertionError, match="unknown target 'nope'"):
+        tilelang.compile(adding(), target="nope")

@@ -128,17 +128,26 @@ def test_the_generated_source_can_be_edited(edits):
 
 def test_a_pass_configuration_without_effect_is_mentioned(caplog):
     with caplog.at_level(logging.INFO, "tilelang"):
-        tilelang.compile(double, target="cpu", pass_configs={"tl.enable_fast_maths": True})
         tilelang.compile(
             double, target="cpu", pass_configs={tilelang.PassConfigKey.TL_DISABLE_WARP_SPECIALIZED: True}
         )
         tilelang.compile(double, target="cpu", pass_configs={tilelang.PassConfigKey.TL_PASS_PROFILE: True})
-    assert (
-        "tl.enable_fast_maths is not known and has no effect; did you mean tl.enable_fast_math?"
-        in caplog.text
-    )
     assert "tl.pass_profile has no effect" in caplog.text
     assert "disable_warp_specialized" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "configs, said",
+    [
+        ({"tl.enable_fast_maths": True}, "Invalid config option 'tl.enable_fast_maths'.*enable_fast_math'"),
+        ({"tl.disable_tma_lower": "yes"}, "'tl.disable_tma_lower' is 'yes'; expected bool or int"),
+        ({tilelang.PassConfigKey.TL_LAYOUT_COST_MODEL: 3}, "expected str"),
+    ],
+)
+def test_pass_configurations_that_nothing_reads_are_attribute_errors(configs, said):
+    with pytest.raises(AttributeError, match=said):
+        tilelang.compile(double, target="cpu", pass_configs=configs)
+    tilelang.compile(double, target="cpu", pass_configs={"tirx.disable_assert": True})  # one of tvm's own
 
 
 def test_kernels_print_and_export_what_was_generated(tmp_path, capsys):
@@ -164,7 +173,7 @@ def test_the_log_level_is_set_by_number_or_name():
         assert logger.level == logging.WARNING
         tilelang.set_log_level(logging.DEBUG)
         assert logger.level == logging.DEBUG
-        with pytest.raises(ValueError, match="LOUD"):
-            tilelang.set_log_level("loud")
+        tilelang.set_log_level("loud")
+        assert logger.level == logging.INFO
     finally:
         logger.setLevel(before)

@@ -41,10 +41,14 @@ class Target:
         return self.name
 
 
+class UnknownTargetError(ValueError, AssertionError):
+    """No such target, or no such architecture of it; an AssertionError too, as the language has it."""
+
+
 def parse_target(spec: Any) -> Target:
     """Read a target from a string, a mapping with `kind` and `arch`, a Target, or a tvm target object.
 
-    Raises ValueError that lists the known kinds, or the known architectures of CUDA.
+    Raises UnknownTargetError that lists the known kinds, or the known architectures of CUDA.
     """
     if isinstance(spec, Target):
         return spec
@@ -60,15 +64,15 @@ def parse_target(spec: Any) -> Target:
             r"\s*([A-Za-z]+)(?:\s*[: ]\s*(?:-{1,2}(?:arch|mcpu)=)?([A-Za-z0-9_]+))?\s*", str(spec)
         )
         if match is None:
-            raise ValueError(_unknown(spec))
+            raise UnknownTargetError(_unknown(spec))
         kind, arch = match.group(1), match.group(2) or ""
     kind = _ALIASES.get(kind.lower(), kind.lower())
     if kind not in DEFAULT_ARCH:
-        raise ValueError(_unknown(spec))
+        raise UnknownTargetError(_unknown(spec))
     target = Target(kind, arch or DEFAULT_ARCH[kind])
     if kind == "cuda" and target.sm not in SHARED_BYTES:
         known = ", ".join(f"sm_{sm}" for sm in SHARED_BYTES)
-        raise ValueError(f"unknown CUDA architecture {arch!r}: write one of {known}")
+        raise UnknownTargetError(f"unknown CUDA architecture {arch!r}: write one of {known}")
     return target
 
 

@@ -12,7 +12,7 @@ from tilelang.autotuner.configurations import Configuration, Configurations, exp
 from tilelang.autotuner.inputs import get_autotune_inputs
 from tilelang.autotuner.trial import Profiling
 from tilelang.autotuner.tuner import AutoTuner, AutotuneResult
-from tilelang.jit.functions import JITFunction, freeze
+from tilelang.jit.functions import JITFunction, NoKernelError, freeze
 from tilelang.jit.kernel import JITKernel
 from tilelang.profiler import TensorSupplyType
 from tilelang.runtime.tensors import view
@@ -192,7 +192,9 @@ def autotune(
     def decorate(function: Callable[..., Any]) -> TunedFunction:
         if not isinstance(function, JITFunction):
             name = getattr(function, "__name__", type(function).__name__)
-            raise TypeError(f"@tilelang.autotune stands above @tilelang.jit, but {name} has no @tilelang.jit")
+            raise NoKernelError(
+                f"@tilelang.autotune stands above @tilelang.jit, but {name} has no @tilelang.jit"
+            )
         return TunedFunction(function, configs, profiling, do_not_specialize or ())
 
     return decorate if func is None else decorate(func)

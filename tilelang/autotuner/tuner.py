@@ -20,7 +20,7 @@ from tilelang.jit.functions import JITFunction, compile_kernel
 from tilelang.jit.kernel import JITKernel, load
 from tilelang.jit.options import CompileOptions
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _PASS_CONFIGS = "pass_configs"  # a configuration may carry these beside the kernel's parameters
 
 
@@ -50,7 +50,7 @@ class AutotuneResult:
         self.kernel.save(folder / "kernel")
         (folder / "result.json").write_text(text, encoding="utf-8")
         if verbose:
-            _log.info("saved the tuning result to %s", folder)
+            logger.info("saved the tuning result to %s", folder)
 
     @classmethod
     def load_from_disk(
@@ -179,7 +179,7 @@ class AutoTuner:
         key = self._key(configs, profiling) if results.is_enabled() else None
         stored = results.find(key) if key else None
         if stored is not None and stored.config in configs:
-            _log.info("the fastest configuration is known: %s", stored.config)
+            logger.info("the fastest configuration is known: %s", stored.config)
             return _result(self.compile(stored.config), stored)
         found = self._search(configs, profiling)
         if key:
@@ -213,9 +213,9 @@ class AutoTuner:
                 latency = bench.run(kernel)
             except Exception as error:  # noqa: BLE001 - whatever one configuration does, the others are tried
                 failures.append(f"{config}: {_first_line(error)}")
-                _log.warning("configuration %s failed: %s", config, _first_line(error))
+                logger.warning("configuration %s failed: %s", config, _first_line(error))
                 continue
-            _log.info("configuration %s: %.4f ms", config, latency)
+            logger.info("configuration %s: %.4f ms", config, latency)
             if best is None or latency < best[0]:
                 best = (latency, config, kernel)
         if best is None:
@@ -232,7 +232,7 @@ class AutoTuner:
             try:
                 return self.compile(config)
             except Exception as error:  # noqa: BLE001 - said in the summary, or by the log
-                _log.info("configuration %s does not compile: %s", config, _first_line(error))
+                logger.info("configuration %s does not compile: %s", config, _first_line(error))
                 return error
 
         with ThreadPoolExecutor(_workers(len(configs))) as pool:
@@ -268,13 +268,19 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
 
 
+def get_available_cpu_count() -> int:
+    """The processors that this process may run on."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux has it
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
 def _workers(configs: int) -> int:
     """How many configurations compile at once; the share of processors and their number can be limited."""
     share = float(os.environ.get("TILELANG_AUTO_TUNING_CPU_UTILITIES", "0.9"))
     count = int(os.environ.get("TILELANG_AUTO_TUNING_CPU_COUNTS", "-1"))
     most = int(os.environ.get("TILELANG_AUTO_TUNING_MAX_CPU_COUNT", "-1"))
     if count <= 0:
-        count = max(1, int((os.cpu_count() or 1) * share))
+        count = max(1, int(get_available_cpu_count() * share))
     if most > 0:
         count = min(count, most)
     return max(1, min(count, configs))

@@ -27,7 +27,7 @@ from tilelang.ir.values import Unknown
 from tilelang.jit import cache
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions
-from tilelang.jit.pass_configs import PassConfigKey
+from tilelang.jit.pass_configs import PassConfigKey, check_pass_configs
 from tilelang.jit.pass_contexts import accept_language_keys
 from tilelang.jit.postprocess import edited, edits_c, postprocess_stamp
 from tilelang.jit.tvm_names import add_released_names
@@ -126,6 +126,7 @@ def _read_lines(path: str) -> list[str] | None:
 def compile_func(func: X.PrimFunc, options: CompileOptions, factory: str | None = None) -> JITKernel:
     """Compile a tile function, or take its kernel from this process or its artifact from the disk cache."""
     options = options.resolved()
+    check_pass_configs(options.pass_configs)
     kernel = _kernel(func, options, factory)
     if options.asks_for_c and edits_c():
         kernel.get_kernel_source()  # raises for a registered function whose edit would have no effect
@@ -160,7 +161,7 @@ def _kernel(func: X.PrimFunc, options: CompileOptions, factory: str | None) -> J
             cache.keep(key, artifact, line, on_disk=edits is None)
     if options.debug_root_path:
         _write_debug(artifact, func, options.debug_root_path, factory or artifact.name)
-    kernel = JITKernel(artifact, func, options)
+    kernel = JITKernel.of(artifact, func, options)
     cache.keep_loaded(place, kernel)
     return kernel
 

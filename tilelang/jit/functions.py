@@ -460,17 +460,24 @@ def _with_tuned(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in kwargs.items() if k != _TUNED} | dict(kwargs[_TUNED] or {})
 
 
+class NoKernelError(TypeError, AssertionError):
+    """Something else than a kernel was to be compiled or tuned; an AssertionError too, as the language has it."""
+
+
 def compile_kernel(
     made: Any, options: CompileOptions, factory: Callable[..., Any] | None = None
 ) -> JITKernel:
-    """The kernel of a `@T.prim_func` (or of a tile function). Raises TypeError for anything else."""
+    """The kernel of a `@T.prim_func` (or of a tile function). Raises NoKernelError for anything else."""
     if isinstance(made, IRModule):
         made = _only_function(made)
     if not _is_kernel(made):
         if isinstance(made, X.PrimFunc):
             return compile_func(made, options, None if factory is None else factory.__name__)
-        what = f"{factory.__name__} returned" if factory is not None else "tilelang.compile takes"
-        raise TypeError(f"{what} {type(made).__name__}; expected a function under @T.prim_func")
+        what = f"{factory.__name__} returned" if factory is not None else "tilelang.compile was given"
+        raise NoKernelError(
+            f"target function must be a PrimFunc but got {type(made)}: {what} {type(made).__name__}; "
+            "expected a function under @T.prim_func"
+        )
     return compile_program(_traced(made, options), options, None if factory is None else factory.__name__)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -32,20 +32,61 @@ Which = Literal["kernel", "host", "both"]
 class JITKernel:
     """One kernel for one target. Call it with its input tensors; it returns its outputs.
 
+    `JITKernel(func, ...)` compiles, with the arguments of `tilelang.compile`.
+
     artifact: the compiled form, with plan, source and binary. prim_func: the tile function, None for a loaded
     kernel.
     latency, config, ref_latency: set by autotuning.
     """
 
+    artifact: Artifact
+    prim_func: TileFunction | None
+    options: CompileOptions
+    latency: float | None
+    ref_latency: float | None
+    config: dict[str, Any] | None
+
     def __init__(
-        self, artifact: Artifact, prim_func: Any = None, options: CompileOptions | None = None
+        self,
+        func: Any,
+        out_idx: int | Sequence[int] | None = None,
+        execution_backend: str | None = None,
+        target: Any = None,
+        target_host: Any = None,
+        verbose: bool | None = None,
+        pass_configs: Mapping[Any, Any] | None = None,
+        compile_flags: str | Sequence[str] | None = None,
     ) -> None:
+        from tilelang.jit.functions import compile_kernel  # which makes kernels by `of`
+
+        options = CompileOptions.read(
+            target=target,
+            out_idx=out_idx,
+            pass_configs=pass_configs,
+            compile_flags=compile_flags,
+            verbose=verbose,
+            execution_backend=execution_backend,
+            target_host=target_host,
+        )
+        made = compile_kernel(func, options)
+        self._hold(made.artifact, made.prim_func, made.options)
+
+    @classmethod
+    def of(
+        cls, artifact: Artifact, prim_func: Any = None, options: CompileOptions | None = None
+    ) -> JITKernel:
+        """The kernel of a compiled form; prim_func: the tile function it was compiled from, if there is one."""
+        kernel = cls.__new__(cls)
+        kernel._hold(artifact, prim_func, options)
+        return kernel
+
+    def _hold(self, artifact: Artifact, prim_func: Any, options: CompileOptions | None) -> None:
         self.artifact = artifact
         self.prim_func = None if prim_func is None else TileFunction.of(prim_func)
         self.options = options or CompileOptions.read(target=artifact.target)
-        self.latency: float | None = None
-        self.ref_latency: float | None = None
-        self.config: dict[str, Any] | None = None
+        self.latency = None
+        self.ref_latency = None
+        self.config = None
         self._loaded = LoadedKernel(artifact)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -193,9 +234,9 @@ class JITKernel:
 
         return run(self, *args)
 
-    def run_once(self, func: Callable[..., Any] | None = None) -> None:
-        """One call of the kernel (or of `func`) on inputs made for its parameters."""
-        self.get_profiler().run_once(func)
+    def run_once(self, func: Callable[..., Any] | None = None) -> Any:
+        """One call of the kernel (or of `func`) on inputs made for its parameters. Returns what it returns."""
+        return self.get_profiler().run_once(func)
 
     def update_tuner_result(
         self, latency: float, config: dict[str, Any], ref_latency: float | None
@@ -216,19 +257,25 @@ class JITKernel:
         return resource_usage(self.artifact)
 
     @property
-    def n_regs(self) -> int:
-        """Registers per thread of a CUDA kernel."""
-        return self.resource_usage.registers
+    def n_regs(self) -> int | None:
+        """Registers per thread of a CUDA kernel; None for another target."""
+        return self.resource_usage.registers if self._is_cubin else None
 
     @property
-    def n_spills(self) -> int:
-        """Bytes per thread that a CUDA kernel keeps in memory for want of registers, or by indexing."""
-        return self.resource_usage.local_bytes
+    def n_spills(self) -> int | None:
+        """Bytes per thread that a CUDA kernel keeps in memory for want of registers, or by indexing; None for
+        another target.
+        """
+        return self.resource_usage.local_bytes if self._is_cubin else None
 
     @property
-    def n_max_threads(self) -> int:
-        """Threads that a block of a CUDA kernel may have with its registers."""
-        return self.resource_usage.max_threads
+    def n_max_threads(self) -> int | None:
+        """Threads that a block of a CUDA kernel may have with its registers; None for another target."""
+        return self.resource_usage.max_threads if self._is_cubin else None
+
+    @property
+    def _is_cubin(self) -> bool:
+        return self.artifact.binary_format == "cubin"
 
     def export_ptx(self, path: str | os.PathLike[str]) -> None:
         """Write the PTX of a CUDA kernel. Raises ValueError for another target."""
@@ -273,4 +320,4 @@ def load(path: str | os.PathLike[str]) -> JITKernel:
 
     Raises FileNotFoundError if there is none, ValueError if it is damaged or of another version.
     """
-    return JITKernel(Artifact.load(path))
+    return JITKernel.of(Artifact.load(path))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
+from os import PathLike
 from typing import Any
+
+from tvm.ir.transform import PassContext
 
 from tilelang.arch.pass_config_keys import PassConfigKey
 
@@ -39,6 +42,26 @@ _HOLDS_ANYWAY = frozenset(
     }
 )
 _KNOWN = frozenset(key.value for key in PassConfigKey)
+# Values that are neither truth values nor whole numbers; None: anything.
+_VALUES: Mapping[str, tuple[type, ...] | None] = {
+    PassConfigKey.TL_DEVICE_COMPILE_FLAGS.value: (str, list, tuple),
+    PassConfigKey.TL_LAYOUT_VISUALIZATION_FORMATS.value: (str, list, tuple),
+    PassConfigKey.TL_LAYOUT_COST_MODEL.value: (str,),
+    PassConfigKey.TL_ENABLE_AUTO_WARP_SPECIALIZATION.value: (str, bool, int),
+    PassConfigKey.TL_DUMP_IR_DIR.value: (str, PathLike),
+    PassConfigKey.CUDA_KERNELS_OUTPUT_DIR.value: (str, PathLike),
+    PassConfigKey.TL_PASS_PROFILE_THRESHOLD_MS.value: (int, float),
+    PassConfigKey.TIR_ADD_LOWER_PASS.value: None,
+    PassConfigKey.TL_SIMPLIFY.value: None,
+    PassConfigKey.TIR_SIMPLIFY.value: None,
+}
+
+
+class PassConfigError(ValueError, AttributeError):
+    """A pass configuration that no release of the language has, or with a value of another kind than its own.
+
+    An AttributeError too, which is what tvm's own pass context raises for both.
+    """
 
 
 def key_name(key: Any) -> str:
@@ -46,12 +69,27 @@ def key_name(key: Any) -> str:
     return str(key.value) if isinstance(key, Enum) else str(key)
 
 
-def mention(names: Iterable[str]) -> None:
-    """Log what has no effect: a warning for a name that no release of the language has, else a notice."""
-    for name in names:
-        if name not in _KNOWN:
+def check_pass_configs(configs: Mapping[str, Any]) -> None:
+    """Raise PassConfigError for a name that neither the language nor tvm has, and for a value of a wrong kind."""
+    for name, value in configs.items():
+        if name in _KNOWN:
+            _check_value(name, value)
+        elif name not in PassContext.list_configs():
             near = difflib.get_close_matches(name, _KNOWN, n=1)
-            also = f"; did you mean {near[0]}?" if near else ""
-            _log.warning("the pass configuration %s is not known and has no effect%s", name, also)
-        elif not any(name == key.value for key in _ACTED_ON | _HOLDS_ANYWAY):
+            also = f"; did you mean {near[0]!r}?" if near else ""
+            raise PassConfigError(f"Invalid config option {name!r}: no pass reads it{also}")
+
+
+def _check_value(name: str, value: Any) -> None:
+    kinds = _VALUES.get(name, (bool, int))
+    if kinds is None or isinstance(value, kinds):
+        return
+    expected = " or ".join(kind.__name__ for kind in kinds)
+    raise PassConfigError(f"the pass configuration {name!r} is {value!r}; expected {expected}")
+
+
+def mention(names: Iterable[str]) -> None:
+    """Say in the log which of them have no effect, for want of such a pass."""
+    for name in names:
+        if name in _KNOWN and not any(name == key.value for key in _ACTED_ON | _HOLDS_ANYWAY):
             _log.info("the pass configuration %s has no effect: this compiler has no such pass", name)

@@ -79,6 +79,10 @@ class Profiler:
             plan = replace(plan, outputs=())
         return inputs_for(plan, self.supply_type, dynamic_symbolic_constraints)
 
+    def _get_params(self, with_output: bool = False) -> list[KernelParam]:
+        """The parameters of the inputs, by the name that kernels call; with_output: those of outputs too."""
+        return [p for i, p in enumerate(self.params) if with_output or i not in self.result_idx]
+
     @property
     def func(self) -> Callable[..., Any]:
         """What is measured: the kernel itself."""
