@@ -8,6 +8,7 @@ import ast
 from typing import Any
 
 from tvm import ir
+from tvm import tirx as X
 
 from tilelang.diagnostics.problem import Fix, Related
 from tilelang.diagnostics.rules.python import (
@@ -45,6 +46,7 @@ from tilelang.frontend.unfit_constants import note_unfit
 from tilelang.frontend.variable_fix import variable_fix
 from tilelang.ir.tile_program import Access, Bind, Store
 from tilelang.ir.values import Buffer, Index, Region, Unknown
+from tilelang.language.typed_numbers import TypedFloat, TypedInt
 from tilelang.language.values import DynamicSize, SizeExpression
 
 
@@ -72,6 +74,8 @@ def read_name(run: Run, node: ast.Name) -> Any:
         return value
     if type(value).__name__ == "Var" and isinstance(value, ir.Var):  # the name first: it costs less
         return _used(run, value)
+    if isinstance(value, TypedFloat | TypedInt):
+        return _typed(value)
     if isinstance(value, Escaped):
         scope.names[name] = _escaped(run, node, value)
         return scope.names[name]
@@ -88,6 +92,14 @@ def _size(run: Run, size: DynamicSize | SizeExpression) -> Any:
     """A run-time size: a symbol inside the kernel, itself while there is no signature to solve it from."""
     value = symbolic_size(run, size) if run.signature.node_scope is not None else size
     return _used(run, value) if isinstance(value, ir.Var) else value
+
+
+def _typed(number: TypedFloat | TypedInt) -> Any:
+    """A number of a dtype as a constant of it, which meets others as such; one of Python's own kind, where
+    lengths and conditions are told by Python, stays what it is.
+    """
+    plain = isinstance(number, TypedInt) and number.dtype in ("int32", "bool")
+    return number if plain else X.const(number.value, str(number.dtype))
 
 
 def _used(run: Run, variable: ir.Var) -> ir.Var:

@@ -461,7 +461,7 @@ def _with_tuned(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 class NoKernelError(TypeError, AssertionError):
-    """Something else than a kernel was to be compiled or tuned; an AssertionError too, as the language has it."""
+    """What was to be compiled or tuned is no kernel; an AssertionError too, as the language has it."""
 
 
 def compile_kernel(

@@ -75,7 +75,7 @@ class JITKernel:
     def of(
         cls, artifact: Artifact, prim_func: Any = None, options: CompileOptions | None = None
     ) -> JITKernel:
-        """The kernel of a compiled form; prim_func: the tile function it was compiled from, if there is one."""
+        """The kernel of a compiled form; prim_func: the tile function that it comes from, if there is one."""
         kernel = cls.__new__(cls)
         kernel._hold(artifact, prim_func, options)
         return kernel
@@ -235,7 +235,7 @@ class JITKernel:
         return run(self, *args)
 
     def run_once(self, func: Callable[..., Any] | None = None) -> Any:
-        """One call of the kernel (or of `func`) on inputs made for its parameters. Returns what it returns."""
+        """What one call of the kernel (or of `func`) on inputs made for its parameters returns."""
         return self.get_profiler().run_once(func)
 
     def update_tuner_result(

@@ -70,7 +70,7 @@ def key_name(key: Any) -> str:
 
 
 def check_pass_configs(configs: Mapping[str, Any]) -> None:
-    """Raise PassConfigError for a name that neither the language nor tvm has, and for a value of a wrong kind."""
+    """Raise PassConfigError for a name that neither the language nor tvm has, or a value of a wrong kind."""
     for name, value in configs.items():
         if name in _KNOWN:
             _check_value(name, value)

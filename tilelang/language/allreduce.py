@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilelang.language.dtypes import DType
 from tilelang.language.values import OutsideKernelError, Scalar
 
 
@@ -34,4 +35,6 @@ def evaluate(value: Any) -> None:
 
 def Cast(dtype: Any, value: Any) -> Scalar:
     """`value` converted to `dtype`; `T.cast` with its arguments exchanged."""
+    if isinstance(value, int | float):
+        return DType(dtype)(value)
     raise OutsideKernelError("Cast")

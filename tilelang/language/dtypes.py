@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tilelang.arch.dtypes import canonical_dtype, dtype_info
+from tilelang.language.typed_numbers import typed_number
 from tilelang.language.values import OutsideKernelError, Scalar
 
 
 class DType(str):
     """A dtype. Equal to its name, and to the torch and numpy dtypes of the same kind; hashes like its name.
 
-    Called inside a kernel, it converts a number or an expression (a float to an integer truncates).
+    Called, it converts a number (a float to an integer truncates), inside a kernel also what the kernel
+    computes. Outside, it is a Python number that keeps its `.dtype` in the kernels that read it.
     """
 
     __slots__ = ()
@@ -59,6 +61,8 @@ class DType(str):
         return found
 
     def __call__(self, value: Any = None) -> Scalar:
+        if isinstance(value, bool | int | float) and self.lanes == 1:
+            return typed_number(value, self)  # type: ignore[return-value]
         raise OutsideKernelError(str(self))
 
     def __eq__(self, other: object) -> bool:

@@ -8,51 +8,8 @@ from typing import Any
 
 from tilelang.arch.float_formats import float_format
 from tilelang.language.dtypes import DType, DTypeLike
+from tilelang.language.typed_numbers import TypedFloat, TypedInt
 from tilelang.language.values import Scalar
-
-
-class TypedFloat(float):
-    """A float with the dtype it belongs to; negated it keeps it, in any other expression it is a float."""
-
-    dtype: DType
-
-    def __new__(cls, value: float, dtype: DType) -> TypedFloat:
-        made = super().__new__(cls, value)
-        made.dtype = dtype
-        return made
-
-    def __neg__(self) -> TypedFloat:
-        return TypedFloat(-float(self), self.dtype)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return TypedFloat, (float(self), self.dtype)
-
-    @property
-    def value(self) -> float:
-        """The plain number."""
-        return float(self)
-
-
-class TypedInt(int):
-    """An integer with the dtype it belongs to; negated it keeps it, in any other expression it is an int."""
-
-    dtype: DType
-
-    def __new__(cls, value: int, dtype: DType) -> TypedInt:
-        made = super().__new__(cls, value)
-        made.dtype = dtype
-        return made
-
-    def __neg__(self) -> TypedInt:
-        return TypedInt(-int(self), self.dtype)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return TypedInt, (int(self), self.dtype)
-
-    @property
-    def value(self) -> int:
-        """The plain number."""
-        return int(self)
 
 
 def infinity(dtype: DTypeLike) -> Scalar:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from tilelang.language.dtypes import DTypeLike
+from tilelang.language.dtypes import DType, DTypeLike
 from tilelang.language.values import OutsideKernelError, Scalar, SizeExpression
 
 
@@ -281,6 +281,8 @@ def cast(value: Any, dtype: DTypeLike, round: str = "", sat: bool = True, rbits:
     What is too large for a float of 8 bits and fewer becomes its largest number; with sat=False infinity or
     NaN, as in torch. round: "" and "rn" only; rbits belongs to stochastic rounding, which is not supported.
     """
+    if isinstance(value, int | float):
+        return DType(dtype)(value)
     raise OutsideKernelError("cast")
 
 
