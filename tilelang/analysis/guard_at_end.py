@@ -28,7 +28,7 @@ _BINARY = (X.And, X.Or, X.EQ, X.NE, X.LT, X.LE, X.GT, X.GE)
 
 
 @dataclass(frozen=True, eq=False)
-class _Comparison:
+class Comparison:
     """`small < large`, or `small <= large`."""
 
     small: Value
@@ -59,7 +59,7 @@ def _lets_through(subject: Subject, access: Access, dim: int, index: Index) -> G
     conditions = [
         (part, g)
         for g in access.context.guards
-        for part in _parts(named.get(g.condition, g.condition), g.negated)  # type: ignore[call-overload]
+        for part in comparisons(named.get(g.condition, g.condition), g.negated)  # type: ignore[call-overload]
     ]
     at_end = [g for c, g in conditions if _at_most(subject, c, start, size)]
     if not at_end or any(_bounds_closer(subject, c, start, size) for c, _ in conditions):
@@ -71,20 +71,20 @@ def _lets_through(subject: Subject, access: Access, dim: int, index: Index) -> G
     return at_end[0] if _may_reach(subject, access, start, size) else None
 
 
-def _parts(condition: Value, negated: bool) -> Iterator[_Comparison]:
-    """Each comparison that surely holds."""
+def comparisons(condition: Value, negated: bool) -> Iterator[Comparison]:
+    """Each comparison that surely holds where a condition does, or where it does not with `negated`."""
     if isinstance(condition, X.Not):
-        yield from _parts(condition.a, not negated)
+        yield from comparisons(condition.a, not negated)
     elif isinstance(condition, X.Or if negated else X.And):
-        yield from _parts(condition.a, negated)
-        yield from _parts(condition.b, negated)
+        yield from comparisons(condition.a, negated)
+        yield from comparisons(condition.b, negated)
     elif isinstance(condition, X.LE | X.LT | X.GE | X.GT):
         upward = isinstance(condition, X.LE | X.LT) != negated
         small, large = (condition.a, condition.b) if upward else (condition.b, condition.a)
-        yield _Comparison(small, large, isinstance(condition, X.LE | X.GE) != negated)
+        yield Comparison(small, large, isinstance(condition, X.LE | X.GE) != negated)
 
 
-def _at_most(subject: Subject, comparison: _Comparison, start: Value, size: Value) -> bool:
+def _at_most(subject: Subject, comparison: Comparison, start: Value, size: Value) -> bool:
     """Whether a comparison says `start <= size`."""
     return (
         comparison.or_equal
@@ -93,7 +93,7 @@ def _at_most(subject: Subject, comparison: _Comparison, start: Value, size: Valu
     )
 
 
-def _bounds_closer(subject: Subject, comparison: _Comparison, start: Value, size: Value) -> bool:
+def _bounds_closer(subject: Subject, comparison: Comparison, start: Value, size: Value) -> bool:
     """Whether a comparison keeps the index below something else, which may be less."""
     return _same(subject, comparison.small, start) and not _at_most(subject, comparison, start, size)
 

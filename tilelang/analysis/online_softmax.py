@@ -17,9 +17,11 @@ from typing import Any
 
 from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.contents import histories
+from tilelang.analysis.masked_rows import masked_row
 from tilelang.analysis.subject import Subject, is_tile, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import (
+    MASKED_ROW,
     MAXIMUM_AS_FACTOR,
     MAXIMUM_BEHIND,
     MAXIMUM_BEHIND_LOOP,
@@ -33,6 +35,7 @@ from tilelang.diagnostics.span import Span
 from tilelang.ir.evaluate import is_choice
 from tilelang.ir.tile_program import Context, Do, Loop, OpRecord, Store, walk
 from tilelang.ir.values import Buffer, Region, Unknown, Value, as_int
+from tilelang.ops.reduce import reduced_dim
 
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
@@ -281,13 +284,16 @@ class _Softmax:
 
 
 def check(subject: Subject) -> Iterator[Problem]:
-    """One problem for each statement. Silent in kernels without a running maximum that is subtracted in an
-    exponent.
-    """
+    """One problem for each statement. Silent in kernels without a running maximum."""
     if not subject.program.complete:
         return
     softmax = _Softmax(subject)
+    if not softmax.running:
+        return
     told: set[Span] = set()
+    for write, problem in _masked(subject, softmax):
+        told.add(problem.span)
+        yield soften(problem, write.context)
     for rule in (_in_exponents, _behind, _overwritten, _factors, _not_exponentiated, _not_rescaled):
         for write, problem in rule(softmax):
             if problem.span not in told:
@@ -296,6 +302,36 @@ def check(subject: Subject) -> Iterator[Problem]:
 
 
 _Found = Iterator[tuple[_Write, Problem]]
+
+
+def _masked(subject: Subject, softmax: _Softmax) -> _Found:
+    """A mask that leaves nothing of a row, in kernels that have no answer to a maximum of minus infinity."""
+    for running in softmax.running:
+        record = running.update.record
+        dim = None if record is None else reduced_dim(record)
+        if running.scores is None or dim is None or _asked_about(softmax, running):
+            continue
+        found = masked_row(subject, running.scores, dim)
+        if found is not None:
+            yield (
+                running.update,
+                MASKED_ROW.at(
+                    found.store.span,
+                    related=(Related(running.update.span, f"{running.tile.name} is taken here"),),
+                    row=found.row,
+                    rows=found.of,
+                    maximum=running.tile.name,
+                ),
+            )
+
+
+def _asked_about(softmax: _Softmax, running: _Running) -> bool:
+    """Whether a statement chooses by a maximum or by what it is replaced with: `m if m > -inf else 0`."""
+    return any(
+        softmax.read(part) & softmax.maxima and (is_choice(part) or isinstance(part, X.Max | X.Min))
+        for write in softmax.stores
+        for part in _parts(write.value)
+    ) or any(w.context.guards for w in softmax.writes[running.tile])
 
 
 def _in_exponents(softmax: _Softmax) -> _Found:

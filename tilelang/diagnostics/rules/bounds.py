@@ -100,6 +100,26 @@ PARTLY_COUNTED_FROM = replace(
     message="{var} begins behind the first tile of dimension {dim} ({name}) of {buffer}, which is named "
     "here: no block {does} {missing}{when}",
 )
+SHORT_PASS = replace(
+    PARTLY_USED,
+    message="this loop leaves out {missing} of dimension {dim} ({name}) of {buffer}{when}, through which the "
+    "loop at line {line} goes from end to end",
+)
+GAPS_BETWEEN = replace(
+    PARTLY_USED,
+    message="{steps} steps of {var} leave a gap of one step in every {distance} elements of dimension {dim} "
+    "({name}) of {buffer}: no block {does} {missing}{when}",
+)
+ENDS_OF_TWO = replace(
+    PARTLY_USED,
+    message="{var} stops one tile before the end of {buffer} and of {other}: no block {does} {missing} of "
+    "dimension {dim} of {buffer}, nor of dimension {other_dim} of {other}",
+)
+ROUNDED_DOWN = replace(
+    PARTLY_USED,
+    message="this loop has {steps} steps, rounded down, and line {line} counts T.ceildiv({what}, {tile}): "
+    "what {tile} leaves over of {what} is left out here",
+)
 SWAPPED_CEILDIV = replace(
     PARTLY_USED,
     message="{var} goes through dimension {dim} of {buffer} in steps of {block}, of which it has "
@@ -203,6 +223,24 @@ MOSTLY_OUTSIDE = Rule(
     "Much of what a loop or grid reads lies outside the tensor.",
     "of {count} steps of {var}, {outside} read nothing but zeros outside dimension {dim} of {buffer}, which "
     "has {size} elements{when}; {var} stays inside {other}",
+)
+MASK_AND_LOOP = Rule(
+    "mask-and-loop",
+    "bounds",
+    Severity.WARNING,
+    "A condition on a position and the loop it stands in count the same elements.",
+    "this condition never hides anything: the loop over {var} goes through {length} // {tile} whole tiles, "
+    "and what is left of {length} is never visited: count with T.ceildiv({length}, {tile})",
+)
+KEEPS_ONE_MORE = replace(
+    MASK_AND_LOOP,
+    message="this condition keeps the element at {length} too, one more than the {length} that the loop over "
+    "{var} goes through in tiles of {tile}: compare with `<`",
+)
+KEEPS_THE_REST = replace(
+    MASK_AND_LOOP,
+    message="this condition keeps only what lies past the {length} elements that the loop over {var} goes "
+    "through in tiles of {tile}: it is the wrong way round",
 )
 LOOP_PAST_END = Rule(
     "loop-past-end",

@@ -140,6 +140,11 @@ MAXIMUM_AS_FACTOR = replace(
     message="{target} is multiplied by {maximum}, a maximum that begins at minus infinity: the exponential "
     "of old less new maximum is meant",
 )
+MASKED_ROW = replace(
+    ONLINE_SOFTMAX,
+    message="row {row} of {rows} of the first block keeps no score at all, so that {maximum} stays at minus "
+    "infinity there, and exp(-inf - -inf) is not a number: this condition hides too much",
+)
 SUM_TIMES_ITSELF = replace(
     ONLINE_SOFTMAX,
     message="{target} is multiplied by itself in each step: the exponential of old less new maximum is meant",
