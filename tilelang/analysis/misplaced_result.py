@@ -64,6 +64,8 @@ def _misplaced(subject: Subject, blocks: frozenset[ir.Var]) -> Iterator[tuple[Wr
         crossed = _crossed(subject, one, other, blocks) and _crossed(subject, other, one, blocks)
         if len(sources) > 1 and crossed:
             yield from ((one, source) for source in one.axis or ())
+        elif crossed and one.axis and _exchanged(subject, one, other):
+            yield one, one.axis[0]
     for written in everything:
         yield from _mixed(subject, written, blocks)
         yield from _beside(subject, written)
@@ -107,6 +109,21 @@ def _crossed(subject: Subject, one: Written, other: Written, blocks: frozenset[i
     if set(here.terms) & set(there.terms) or not _counts(subject, there.terms, blocks):
         return False
     return all(o.start is not None and set(o.start.terms) == set(there.terms) for o in one.axis)
+
+
+def _exchanged(subject: Subject, one: Written, other: Written) -> bool:
+    """Whether each of two axes comes, by name, from the dimension that the other one is written to: a
+    transpose whose tiles were not transposed.
+    """
+    if not one.axis or not other.axis or len(one.axis) + len(other.axis) != 2:
+        return False
+    names = subject.shared(DimensionNames)
+    (here,), (there,) = one.axis, other.axis
+    return (
+        names.same(here.buffer, here.dim, other.to.buffer, other.to.dim) is True
+        and names.same(there.buffer, there.dim, one.to.buffer, one.to.dim) is True
+        and names.same(here.buffer, here.dim, one.to.buffer, one.to.dim) is False
+    )
 
 
 def _turned_over(subject: Subject, one: Written, other: Written, blocks: frozenset[ir.Var]) -> bool:

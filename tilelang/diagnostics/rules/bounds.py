@@ -174,6 +174,21 @@ SWAPPED_INDEX = replace(
     message="{region} {does} only a part of {buffer}, and more than there is elsewhere: with the indices of "
     "dimensions {first} and {second} swapped it would be exactly all",
 )
+CROSSED_TILES = replace(
+    WRONG_VARIABLE,
+    message="dimension {first} of {buffer} goes on in steps of {step}, and {var}, which is added to them, "
+    "counts {extent}; in dimension {second} it is the other way round: {var} and {other} have changed places",
+)
+INTERLEAVED = replace(
+    WRONG_VARIABLE,
+    message="{buffer} is touched at {index}, and line {line} goes to {usual}: the two variables have changed "
+    "places in one of them",
+)
+BLOCK_IN_TILE = replace(
+    WRONG_VARIABLE,
+    message="{buffer} is a tile of one block, but {var} counts the blocks: {right} indexes dimension {dim} "
+    "of {other} beside it",
+)
 
 PARTLY_READ = Rule(
     "partly-read",

@@ -111,6 +111,24 @@ CONSTANT_TILE = Rule(
     "{buffer} holds only {value} here, from line {line}: nothing computes into it",
 )
 
+UNREAD_TENSOR = Rule(
+    "unread-tensor",
+    "order",
+    Severity.WARNING,
+    "A tensor is never touched, and another one of its shape stands in its place.",
+    "{other} is read twice at one place here, and {tensor}, of the same shape, nowhere: one of the two was "
+    "to be {tensor}",
+)
+LOADED_TWICE = replace(
+    UNREAD_TENSOR,
+    message="{first} and {second} are loaded with the same piece of {other}, and {tensor}, of the same "
+    "shape, is never read: one of the two was to hold {tensor}",
+)
+NAMED_AFTER_ANOTHER = replace(
+    UNREAD_TENSOR,
+    message="{tile} is loaded from {other}, and {tensor}, after which it is called, is never read",
+)
+
 ONLINE_SOFTMAX = Rule(
     "online-softmax",
     "order",

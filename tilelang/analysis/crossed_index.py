@@ -1,0 +1,224 @@
+"""wrong-variable, for two variables of one element that stand in each other's places, which no size tells.
+
+`X[bx * 16 + j, k * 64 + i]` where i counts 16 and j 64; `A[i * 16 + bx]` beside `B[bx * 16 + i]`; `m[bx]`
+beside `total[i]`, where m and total are tiles of one block. Tiles of one size hide the first, and a
+permutation that all of a kernel's accesses share is its author's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from tilelang.analysis import bounds, misplaced_result, partly_used, wrong_variable
+from tilelang.analysis.affine import Affine, affine
+from tilelang.analysis.global_places import global_places
+from tilelang.analysis.guard_at_end import comparisons
+from tilelang.analysis.subject import Subject, is_tile, soften
+from tilelang.diagnostics.problem import Problem, Related
+from tilelang.diagnostics.rules.bounds import BLOCK_IN_TILE, CROSSED_TILES, INTERLEAVED
+from tilelang.diagnostics.span import Span
+from tilelang.ir.prove import free_vars
+from tilelang.ir.tile_program import Access
+from tilelang.ir.values import Unknown, Value, as_int, show
+
+from tvm import ir  # isort: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Digits:
+    """One index `outer * step + inner` and more: a variable of blocks or of a loop in order, and one of
+    T.Parallel that counts `extent`; their factors are `step` and `unit`.
+    """
+
+    outer: ir.Var
+    step: int
+    inner: ir.Var
+    unit: int
+    extent: int
+
+
+def check(subject: Subject) -> Iterator[Problem]:
+    """The first of a kernel. Silent where another rule names the index."""
+    if subject.launch is None or not subject.program.complete:
+        return
+    for find in (_crossed, _interleaved, _block_in_tile):
+        found = next(find(subject), None)
+        if found is not None:
+            problem, access = found
+            if next(_told(subject), None) is None:
+                yield soften(problem, access.context)
+            return
+
+
+def _told(subject: Subject) -> Iterator[Problem]:
+    yield from bounds.check_indices(subject)
+    yield from partly_used.check(subject)
+    yield from misplaced_result.check(subject)
+    yield from wrong_variable.check(subject)
+
+
+_Found = Iterator[tuple[Problem, Access]]
+
+
+def _crossed(subject: Subject) -> _Found:
+    """Two dimensions whose tiles have the size of the other's elements."""
+    for access in subject.program.accesses:
+        if access.buffer.scope != "global":
+            continue
+        digits = [_digits(subject, access, i.start) for i in access.indices]
+        for (d, one), (e, other) in combinations(enumerate(digits), 2):
+            if one is None or other is None or one.unit != 1 or other.unit != 1:
+                continue
+            turned = one.step == other.extent and other.step == one.extent
+            if turned and one.step != one.extent and not one.inner.same_as(other.inner):
+                problem = CROSSED_TILES.at(
+                    access.span,
+                    buffer=access.buffer.name,
+                    first=d,
+                    second=e,
+                    step=one.step,
+                    extent=one.extent,
+                    var=one.inner.name,
+                    other=other.inner.name,
+                )
+                yield problem, access
+
+
+def _interleaved(subject: Subject) -> _Found:
+    """`i * 16 + bx`, where i counts 16 and other elements of the kernel stand at `bx * 16 + i`."""
+    everything = [
+        (access, index.start, found)
+        for access in subject.program.accesses
+        if access.buffer.scope == "global"
+        for index in access.indices
+        if (found := _digits(subject, access, index.start)) is not None
+    ]
+    for access, start, here in everything:
+        if here.step != 1 or here.unit != here.extent or here.extent < 2:
+            continue
+        usual = next(_usual(subject, access, here, everything), None)
+        if usual is not None:
+            text, span = usual
+            problem = INTERLEAVED.at(
+                access.span,
+                related=(Related(span, f"{text} here"),),
+                buffer=access.buffer.name,
+                index=show(start),
+                usual=text,
+                line=span.line,
+            )
+            yield problem, access
+
+
+def _usual(
+    subject: Subject, access: Access, here: _Digits, everything: list[tuple[Access, Value, _Digits]]
+) -> Iterator[tuple[str, Span]]:
+    """Where the kernel goes to tile `outer` and the element `inner` of it: an element, a copy of that tile
+    from the same tensor, or a condition around this one.
+    """
+    for other, start, there in everything:
+        if _turned(here, there):
+            yield show(start), other.span
+    for place in subject.shared(global_places):
+        if place.buffer is access.buffer:
+            for start, extent in zip(place.starts, place.extents, strict=True):
+                form = affine(start)
+                tile = as_int(extent) == here.extent
+                if tile and form is not None and form.coefficient(here.outer) == here.extent:
+                    yield show(start), place.span
+    for guard in access.context.guards:
+        for comparison in comparisons(guard.condition, guard.negated):
+            for side in (comparison.small, comparison.large):
+                there = _digits(subject, access, side)
+                if there is not None and _turned(here, there):
+                    yield show(side), guard.span
+
+
+def _turned(here: _Digits, there: _Digits) -> bool:
+    same = there.outer.same_as(here.outer) and there.inner.same_as(here.inner)
+    return same and there.unit == 1 and there.step == here.extent
+
+
+def _digits(subject: Subject, access: Access, start: object) -> _Digits | None:
+    form = None if isinstance(start, Unknown) else affine(start)
+    if form is None:
+        return None
+    inner = [v for v in form.terms if v in access.context.parallel_vars()]
+    outer = [v for v in form.terms if v not in inner and v in _steps(subject, access)]
+    if len(inner) != 1 or len(outer) != 1:
+        return None
+    extent = as_int(subject.ranges.get(inner[0], (0, None))[1])
+    return None if extent is None else _made(form, outer[0], inner[0], extent)
+
+
+def _made(form: Affine, outer: ir.Var, inner: ir.Var, extent: int) -> _Digits:
+    return _Digits(outer, form.terms[outer], inner, form.terms[inner], extent)
+
+
+def _steps(subject: Subject, access: Access) -> set[ir.Var]:
+    """Variables of blocks and of loops that run in order."""
+    launch = subject.launch
+    found = set(launch.block_vars) if launch is not None else set()
+    return found | {v for x in access.context.loops if x.kind != "Parallel" for v in x.vars}
+
+
+def _block_in_tile(subject: Subject) -> _Found:
+    """A tile of one block indexed by the block's number, beside another tile of its shape."""
+    launch = subject.launch
+    assert launch is not None
+    reads = [a for a in subject.program.accesses if a.mode == "read" and is_tile(a.buffer)]
+    for access in reads:
+        for dim, index in enumerate(access.indices):
+            var = index.start
+            if not isinstance(var, ir.Var) or var not in launch.block_vars:
+                continue
+            if as_int(subject.ranges.get(var, (0, None))[1]) == 1 or not _filled(subject, access, dim):
+                continue
+            for other in reads:
+                if other.span.line != access.span.line or other.context.loops != access.context.loops:
+                    continue
+                if other.buffer is access.buffer or len(other.indices) != len(access.indices):
+                    continue
+                own = other.indices[dim].start
+                alike = _same_shape(other, access) and isinstance(own, ir.Var)
+                if alike and own in access.context.parallel_vars():
+                    problem = BLOCK_IN_TILE.at(
+                        index.span,
+                        related=(Related(other.span, f"{other.buffer.name} has the same shape"),),
+                        buffer=access.buffer.name,
+                        var=var.name,
+                        dim=dim,
+                        right=own.name,
+                        other=other.buffer.name,
+                    )
+                    yield problem, access
+                    break
+
+
+def _same_shape(one: Access, other: Access) -> bool:
+    sizes = zip(one.buffer.shape, other.buffer.shape, strict=False)
+    return len(one.buffer.shape) == len(other.buffer.shape) and all(
+        as_int(a) is not None and as_int(a) == as_int(b) for a, b in sizes
+    )
+
+
+def _filled(subject: Subject, access: Access, dim: int) -> bool:
+    """Whether the kernel writes a tile element by element, or by operations, in all blocks alike: not a table
+    with an entry for each block.
+    """
+    launch = subject.launch
+    blocks = set(launch.block_vars) if launch is not None else set()
+    writes = [a for a in subject.program.accesses if a.buffer is access.buffer and a.mode == "write"]
+    if any(
+        isinstance(a.indices[dim].start, Unknown) or free_vars(a.indices[dim].start) & blocks for a in writes
+    ):
+        return False
+    copied = [r for r in subject.records if r.op == "copy" and (d := r.region("dst")) is not None
+              and d.buffer is access.buffer]  # fmt: skip
+    return all(
+        (src := r.region("src")) is not None
+        and (src.buffer.scope != "global" or any(free_vars(s) & blocks for s in src.starts))
+        for r in copied
+    )
