@@ -45,7 +45,7 @@ def test_a_cubin(compiler, target):
 @pytest.mark.toolchain
 def test_flags_of_the_author_reach_the_compiler(compiler):
     text = TEXT.replace("2.0f", "FACTOR")
-    flags = ["-O3", "-DFACTOR=3.0f"]
+    flags = ["-O3", "-DFACTOR=3.0f", "-Wno-deprecated-declarations", "--expt-relaxed-constexpr"]
     assert toolchain.compile_source(source(text), parse_target("cuda:sm_80"), flags).binary
 
 

@@ -130,3 +130,25 @@ def test_calls_with_the_same_names_are_one_specialisation():
 )
 def test_containers_that_hold_themselves_are_read(before: str):
     assert loud(HEAD.format(first=64) + before) == []
+
+
+@pytest.mark.parametrize(("value", "stored"), [("T.alloc_var('int32', init=7)", True), ("other", False)])
+def test_a_variable_that_an_option_makes_is_stored_to(value: str, stored: bool):
+    """`x = T.alloc_var(...) if option else 0` is the variable; another's name on the right is its value."""
+    text = f"""import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit
+def k(A, option: bool = True):
+    A: T.Tensor((8,), T.int32)
+    with T.Kernel(1, threads=32):
+        other = T.alloc_var("int32", init=1)
+        x = {value} if option else 0
+        for i in T.serial(8):
+            A[i] = x + other
+            if option:
+                x = A[7 - i]
+"""
+    rules = {p.rule for p in loud(text)}
+    assert rules == (set() if stored else {"rebinding-escapes"})

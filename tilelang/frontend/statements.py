@@ -54,8 +54,16 @@ def assignment(run: Run, node: ast.Assign) -> Flow | None:
     if value is None and _is_nothing(node.value) and any(isinstance(t, ast.Subscript) for t in node.targets):
         value = _refuse_nothing(run, node, at)
     for target in node.targets:
-        assign(run, target, value, fresh_buffer=isinstance(node.value, ast.Call), value_span=at)
+        assign(run, target, value, fresh_buffer=_is_new(run, node.value, value), value_span=at)
     return None
+
+
+def _is_new(run: Run, node: ast.expr, value: Any) -> bool:
+    """Whether a buffer on the right-hand side is made there, also as `T.alloc_var(...) if option else 0`."""
+    if isinstance(node, ast.IfExp):
+        made = value.span if isinstance(value, Buffer) else None
+        return any(isinstance(n, ast.Call) and run.span(n) == made for n in (node.body, node.orelse))
+    return isinstance(node, ast.Call)
 
 
 def _is_nothing(node: ast.expr) -> bool:
@@ -83,7 +91,7 @@ def _right_side(run: Run, node: ast.expr, target: ast.expr) -> Any:
         values = [_right_side(run, n, t) for n, t in zip(node.elts, target.elts, strict=True)]  # type: ignore[attr-defined]
         # All right-hand sides are read before the first name is bound.
         return tuple(_settled(run, v, n) for v, n in zip(values, node.elts, strict=True))  # type: ignore[attr-defined]
-    if not isinstance(target, ast.Name | ast.Attribute) or not isinstance(node, ast.Call):
+    if not isinstance(target, ast.Name | ast.Attribute) or not isinstance(node, ast.Call | ast.IfExp):
         return run.eval(node)
     saved = run.binding_name
     name = target.id if isinstance(target, ast.Name) else target.attr.lstrip("_")

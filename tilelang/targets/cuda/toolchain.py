@@ -31,6 +31,10 @@ from tilelang.targets.toolchain_error import ToolchainError
 # Instructions such as wgmma exist only in the architecture-specific variant of these.
 _SPECIFIC = frozenset({90, 100, 103, 110, 120, 121})
 
+# Flags of nvcc that NVRTC lacks: it always optimises, has no host compiler that could warn, and takes constexpr
+# functions on the device by itself.
+_ONLY_NVCC = re.compile(r"-O[0-3]|-W(no-)?[a-z][a-z-]*|--expt-(relaxed-constexpr|extended-lambda)")
+
 
 @dataclass(frozen=True)
 class Compiled:
@@ -128,8 +132,7 @@ class Nvrtc:
         foreign: ForeignCode = NO_FOREIGN_CODE,
     ) -> tuple[bytes, str]:
         """The product of a compilation (`CUBIN` or `PTX`), and the compiler's log."""
-        # Optimisation levels are nvcc's; NVRTC always optimises and knows no flag for it.
-        own = [option for option in options if not re.fullmatch(r"-O[0-3]", option)]
+        own = [option for option in options if not _ONLY_NVCC.fullmatch(option)]
         flags = [f"--gpu-architecture={arch}", "--std=c++17", "--device-as-default-execution-space", *own]
         flags += [f"--include-path={folder}" for folder in self._include]
         program = ctypes.c_void_p()
