@@ -39,9 +39,36 @@ def test_tables_of_addresses_lead_to_tensors(device):
 
 
 def test_what_is_no_address_is_refused():
-    with pytest.raises(KernelError, match="`addr` must be a number of 64 bits"):
+    with pytest.raises(KernelError, match="`addr` must be an address, a number of 64 bits, not int32"):
 
         @T.prim_func
         def narrow(table: T.Tensor((4,), "int32"), out: T.Tensor((4,), "float32")):
             with T.Kernel(4, threads=32) as bx:
                 out[bx] = T.make_tensor_from_addr(table[bx], (128,), "float32")[0]
+
+
+@T.prim_func
+def turned(table: T.Tensor[(3,), T.ptr], out: T.Tensor((3, 64), "float16")):
+    """out[b] is x[b] backwards, where table[b] is the address of x[b]."""
+    with T.Kernel(3, threads=64) as bx:
+        x = T.make_tensor(table[bx], (64,), "float16")
+        for i in T.Parallel(64):
+            out[bx, i] = x[63 - i]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_tables_of_pointers_are_addresses(device):
+    rows = [torch.randn(64, generator=torch.Generator().manual_seed(b)).half().to(device) for b in range(3)]
+    table = torch.tensor([x.data_ptr() for x in rows], device=device)
+    out = torch.empty(3, 64, dtype=torch.float16, device=device)
+    tilelang.compile(turned, target=device)(table, out)
+    assert torch.equal(out, torch.stack([x.flip(0) for x in rows]))
+
+
+def test_an_element_that_is_no_pointer_is_refused():
+    with pytest.raises(KernelError, match="`ptr` must be an address, a number of 64 bits, not float32"):
+
+        @T.prim_func
+        def wrong(table: T.Tensor((4,), "float32"), out: T.Tensor((4,), "float32")):
+            with T.Kernel(4, threads=32) as bx:
+                out[bx] = T.make_tensor(table[bx], (128,), "float32")[0]

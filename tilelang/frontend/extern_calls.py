@@ -13,7 +13,7 @@ from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Argument, Bound, required_region
 from tilelang.frontend.constants import unknown_number
 from tilelang.frontend.dtypes import read_dtype
-from tilelang.frontend.model import TensorMapValue
+from tilelang.frontend.model import Late, TensorMapValue
 from tilelang.frontend.operators import binary, literal
 from tilelang.frontend.parameters import pointer_type
 from tilelang.frontend.run import Run
@@ -175,8 +175,10 @@ def _make_tensor(run: Run, call: Bound) -> Any:
         return pointer
     if isinstance(pointer, Region) and isinstance(pointer.buffer.dtype, Unknown):
         return pointer.buffer.dtype
+    if isinstance(pointer, Late) or (isinstance(pointer, Region) and pointer.is_point):
+        return _tensor_at(run, call, "ptr")
     if not isinstance(pointer, Buffer) or not pointer.is_pointer:
-        what = "`ptr` must be a parameter of the kernel that is annotated with T.ptr"
+        what = "`ptr` must be a parameter annotated with T.ptr, or an element of a T.Tensor(n, T.ptr)"
         return run.report(BAD_ARGUMENTS, call.span_of("ptr"), callee=call.callee, what=what)
     given = _tensor_form(run, call)
     if isinstance(given, Unknown):
@@ -196,15 +198,16 @@ def _make_tensor(run: Run, call: Bound) -> Any:
     return view
 
 
-def _tensor_at(run: Run, call: Bound) -> Any:
-    """`T.make_tensor_from_addr(addr, shape, dtype)`."""
-    address = scalar(run, call.value("addr"), call.span_of("addr"))
+def _tensor_at(run: Run, call: Bound, name: str = "addr") -> Any:
+    """`T.make_tensor_from_addr(addr, shape, dtype)`, `T.make_tensor(table[i], shape, dtype)`."""
+    address = scalar(run, call.value(name), call.span_of(name))
     if isinstance(address, Unknown):
         run.complete = False
         return address
     if not isinstance(address, ir.Expr) or dtype_of_expr(address) not in ("int64", "uint64"):
-        what = f"`addr` must be a number of 64 bits, not {named_type(address)}"
-        return run.report(BAD_ARGUMENTS, call.span_of("addr"), callee=call.callee, what=what)
+        kind = dtype_of_expr(address) if isinstance(address, ir.Expr) else named_type(address)
+        what = f"`{name}` must be an address, a number of 64 bits, not {kind}"
+        return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
     if run.launch is None:
         what = "stands outside `with T.Kernel(...)`, where nothing reads addresses"
         return run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=what)

@@ -27,6 +27,7 @@ from tilelang.ir.tile_program import Alloc, Symbol
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 from tilelang.language import StridedTensor, Tensor
 from tilelang.language import dynamic as language_dynamic
+from tilelang.language.externs import ptr
 from tilelang.language.values import DynamicSize, SizeExpression
 from tilelang.ops.operands import shape_text
 from tilelang.ops.source_edits import whole_division_edits
@@ -124,7 +125,9 @@ def _tensor_type(
     run: Run, shape: Any, strides: Any, dtype: Any, span: Span, shape_span: Span, dtype_span: Span
 ) -> Any:
     dims = read_shape(run, shape, shape_span)
-    name = read_dtype(run, dtype, dtype_span)
+    # A table of addresses, each of which T.make_tensor makes a tensor of.
+    addresses = dtype is ptr or (isinstance(dtype, TensorType) and dtype.pointer)
+    name = "int64" if addresses else read_dtype(run, dtype, dtype_span)
     if isinstance(dims, Unknown):
         return dims
     if any(isinstance(d, int) and d < 0 for d in dims):

@@ -70,7 +70,8 @@ Ptr = handle = ptr  # other names of the same annotation
 
 
 def make_tensor(ptr: Any, shape: Any, dtype: DTypeLike = "float32", strides: Any = None) -> Tile:
-    """The memory behind a pointer argument as a tensor in global memory.
+    """The memory behind a pointer argument, or behind an element of a `T.Tensor(n, T.ptr)`, as a tensor in
+    global memory.
 
     shape, strides: numbers and sizes, also scalar arguments; strides count elements, row-major if not given.
     The author vouches that the memory is there.
