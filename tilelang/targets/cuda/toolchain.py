@@ -31,8 +31,8 @@ from tilelang.targets.toolchain_error import ToolchainError
 # Instructions such as wgmma exist only in the architecture-specific variant of these.
 _SPECIFIC = frozenset({90, 100, 103, 110, 120, 121})
 
-# Flags of nvcc that NVRTC lacks: it always optimises, has no host compiler that could warn, and takes functions
-# that are constexpr on the device by itself.
+# Flags of nvcc that NVRTC lacks: it always optimises, has no host compiler that could warn,
+# and takes functions that are constexpr on the device by itself.
 _ONLY_NVCC = re.compile(r"-O[0-3]|-W(no-)?[a-z][a-z-]*|--expt-(relaxed-constexpr|extended-lambda)")
 
 
