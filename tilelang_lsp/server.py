@@ -372,10 +372,11 @@ def _register_features(server: TileLangServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
     @_guarded(server, "lenses", list)
     async def code_lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
-        file = server.file(params.text_document.uri)
+        file = server.file_of(params.text_document.uri)
         await server.settle(file, server.editor.features.refresh_lenses)
         to_lsp, client = server.to_lsp(file), server.session.settings.preview == "client"
-        return [to_lsp.lens(lens, client) for lens in server.session.lenses(file)]
+        cell = _cell(file, params.text_document.uri)
+        return [to_lsp.lens(lens, client) for lens in server.session.lenses(file) if _is_in(cell, lens.span)]
 
     @server.feature(
         types.TEXT_DOCUMENT_CODE_ACTION,
@@ -548,7 +549,7 @@ def _address(server: TileLangServer, data: Any) -> tuple[previews.PreviewAddress
     kernel, target = custom.text_field(data, "kernel"), custom.text_field(data, "target")
     if target not in previews.TARGETS:
         raise ValueError(f"there is no target {target!r}: expected one of {', '.join(previews.TARGETS)}")
-    file = server.session.files.get(uri)
+    file = server.session.file_of(uri)
     path = file.document.path if file else from_lsp.file_path(uri)
     return previews.PreviewAddress(path, kernel, target), file.document.version if file else None
 
@@ -558,7 +559,7 @@ def _register_runs(server: TileLangServer) -> None:
     async def run_and_assert(argument: Any) -> dict[str, Any]:
         data = custom.plain(argument)
         uri, kernel = custom.text_field(data, "uri"), custom.text_field(data, "kernel")
-        file = server.file(uri)
+        file = server.file_of(uri)
         result = await _run(server, file, kernel)
         kind = types.MessageType.Info if result.passed else types.MessageType.Error
         server.editor.show_message(one_line(result), kind)

@@ -24,6 +24,7 @@ from tilelang.diagnostics.once import once
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.python import SYNTAX_ERROR
 from tilelang.facts.kernel_facts import KernelFacts
+from tilelang.facts.notebook_cells import definitions
 from tilelang.facts.project import Project, ProjectError, Projects
 from tilelang.facts.reports import RunResult
 from tilelang_lsp.documents.document import Document, Replacement
@@ -386,7 +387,7 @@ class Session:
         fingerprint = _fingerprint(document, kernel)
         request = runner.RunRequest(
             path=document.path,
-            text=file.source,
+            text=file.source if file.cells is None else definitions(file.source),
             facts=facts,
             kernel_text=_with_comments_above(document, kernel),
             interpreter=self.settings.interpreter,

@@ -10,7 +10,8 @@ import pytest_lsp
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 
-from tests.lsp.sessions import accept_registrations, until
+from tests.lsp.sessions import accept_registrations, as_dict, until
+from tilelang.facts.notebook_cells import definitions
 from tilelang_lsp.documents.document import Document
 from tilelang_lsp.documents.notebook import Notebook
 
@@ -33,6 +34,36 @@ def double(A):
 def notebook(*texts: str) -> Notebook:
     cells = {f"cell:{n}": Document(f"cell:{n}", "/n.ipynb", 1, text) for n, text in enumerate(texts)}
     return Notebook("file:///n.ipynb", "/n.ipynb", [*cells, "cell:markdown"], cells)
+
+
+class TestDefinitions:
+    def test_what_runs_for_its_effect_is_left_out_line_by_line(self):
+        text = """import torch
+from __magic__ import *
+x = torch.zeros(3)
+k(x); k(x)
+y = 1; k(y)
+for n in (1, 2):
+    k(n)
+def f():
+    return k(x)
+with torch.no_grad():
+    k(x)
+if x: y = 2
+print(
+    x)"""
+        kept = definitions(text).split("\n")
+        assert len(kept) == text.count("\n") + 1
+        assert [line for line in kept if line] == [
+            "import torch",
+            "x = torch.zeros(3)",
+            "k(x); k(x)",
+            "y = 1; k(y)",
+            "def f():",
+            "    return k(x)",
+            "if x: y = 2",
+        ]
+        assert definitions("def f(:") == "def f(:"
 
 
 class TestText:
@@ -178,7 +209,48 @@ async def known(cells: Cells, number: int, part: str, said: str, shift: int = 0)
     return await until(ask)
 
 
+RUN_KERNEL = """\
+@tilelang.jit
+def scale(A):
+    N = T.const("N")
+    A: T.Tensor((N,), T.float32)
+    B = T.empty((N,), T.float32)
+    with T.Kernel(T.ceildiv(N, tile), threads=64) as bx:
+        for i in T.Parallel(tile):
+            B[bx * tile + i] = A[bx * tile + i] * 2
+    return B
+
+def ref_scale(A):
+    return A * 2"""
+EFFECTS = """\
+import torch
+raise SystemExit("a cell of the author's own")
+x = scale(torch.zeros(3))
+for n in range(10**12):
+    pass"""
+
+
 class TestNotebooks:
+    async def test_a_kernel_of_a_cell_is_run_and_shown(self, client: LanguageClient):
+        """Lenses stand above it in its cell; of the other cells a run takes what they define."""
+        cells = Cells(client, "runs", IMPORTS, SIZES, RUN_KERNEL, EFFECTS.replace("x = scale", "scale"))
+        await known(cells, 2, "B = T", "B: float32[N]")
+        identifier = types.TextDocumentIdentifier(cells.cell(2))
+        found = await client.text_document_code_lens_async(types.CodeLensParams(identifier))
+        assert found and {lens.range.start.line for lens in found} == {0}
+        commands = {lens.command.title: lens.command for lens in found if lens.command is not None}
+        first = types.TextDocumentIdentifier(cells.cell(0))
+        assert not await client.text_document_code_lens_async(types.CodeLensParams(first))
+        preview = next(c for title, c in commands.items() if title == "preview CUDA")
+        (argument,) = preview.arguments or []
+        made = as_dict(await client.protocol.send_request_async("tilelang/generatedSource", argument))
+        assert "__global__" in made["text"]
+        run = next(c for title, c in commands.items() if "run & assert" in title)
+        params = types.ExecuteCommandParams(run.command, run.arguments)
+        result = as_dict(await client.workspace_execute_command_async(params))
+        assert result["error"] is None and result["passed"] and result["reference"] == "ref_scale"
+        cells.close()
+
     async def test_a_kernel_sees_earlier_cells(self, client: LanguageClient):
         cells = Cells(client, "sees", IMPORTS, SIZES, KERNEL)
         await known(cells, 2, "s = T", "s: float16[32, 64] shared")

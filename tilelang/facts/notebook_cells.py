@@ -68,6 +68,29 @@ def readable_cell(lines: Sequence[str]) -> ReadCell:
     return _in_parts(lines, error)
 
 
+# What runs for its effect: calls of kernels, plots, loops over sizes.
+_EFFECTS = (ast.Expr, ast.For, ast.While, ast.With, ast.Assert, ast.Delete, ast.Raise)
+
+
+def definitions(text: str) -> str:
+    """The joined cells without what runs for its effect, line for line: imports, functions, classes and the
+    names that are bound at the margin. A run of one kernel needs these and not the author's own calls.
+    """
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError):
+        return text
+    lines = text.split("\n")
+    for statement in body:
+        magic = isinstance(statement, ast.ImportFrom) and statement.module == "__magic__"
+        first, last = statement.lineno, statement.end_lineno or statement.lineno
+        # `x = 1; f(x)` is left as it is.
+        alone = not any(s is not statement and first <= s.lineno <= last for s in body)
+        if (isinstance(statement, _EFFECTS) and alone) or magic:
+            lines[first - 1 : last] = [""] * (last - first + 1)
+    return "\n".join(lines)
+
+
 def _commented(lines: Sequence[str], binds: bool) -> list[str]:
     return [_OPEN if binds else "#", *("#" for _ in lines[1:])]
 
