@@ -109,9 +109,18 @@ def known_specialisations(module: StaticModule, kernel: KernelSource) -> list[Sp
     unique: dict[tuple[tuple[str, str], ...], Specialisation] = {}
     for item in _with_all_names(module, found):
         unique.setdefault(tuple(sorted(item.text())), item)
-    named = frozenset(name for item in found for name in item.named)
+    named = frozenset(name for item in found for name in item.named) | _keys(module.source.tree)
     kept = [replace(item, named=named) for item in unique.values()][:limit]
-    return kept or [Specialisation((), "default", names=_unsettled(module, kernel))]
+    return kept or [Specialisation((), "default", names=_unsettled(module, kernel), named=named)]
+
+
+def _keys(tree: ast.AST) -> frozenset[str]:
+    """Names in dicts of the module, such as `{"N": 4096, "block": 64}`: arguments by name of a call that a
+    helper makes, `kernel.compile(**sizes)`.
+    """
+    dicts = (node for node in ast.walk(tree) if isinstance(node, ast.Dict))
+    keys = (key.value for found in dicts for key in found.keys if isinstance(key, ast.Constant))
+    return frozenset(key for key in keys if isinstance(key, str))
 
 
 def _with_all_names(module: StaticModule, found: list[Specialisation]) -> list[Specialisation]:
