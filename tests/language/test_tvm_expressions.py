@@ -13,6 +13,7 @@ import tilelang
 import tilelang.language as T
 from tests.on_device import DEVICES
 from tilelang import reference
+from tilelang.diagnostics.error import KernelError
 
 X0 = tirx.Var("x0", "float32")
 
@@ -114,3 +115,34 @@ def test_another_shape_of_a_tensor_may_be_made_before_the_launch(device: str):
     y = torch.zeros(6, 2, 8, device=device)
     tilelang.compile(through_views, target=device)(x.to(device), y)
     assert torch.equal(y.cpu(), x)
+
+
+M = T.dynamic("m", torch.int32)
+
+
+@T.prim_func
+def placed(X: T.Tensor((M, 32), "float32"), Y: T.Tensor((M, 32), "float32")):
+    with T.Kernel(M, threads=32) as b:
+        row = T.alloc_fragment((32,), "float32", scope="shared")  # the scope decides, not the name
+        T.annotate_layout({row: lambda i: 31 - i})
+        T.copy(X[b, 0], row)
+        t = T.get_thread_binding()
+        Y[b, t] = row[31 - t]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_scope_decides_where_an_allocation_lies(device: str):
+    x = torch.randn(5, 32, generator=torch.Generator().manual_seed(0))
+    y = torch.zeros(5, 32, device=device)
+    tilelang.compile(placed, target=device)(x.to(device), y)
+    assert torch.equal(y.cpu(), x.flip(1))
+    assert "__shared__" in tilelang.lower(placed, target="cuda:sm_90").kernel_source
+
+
+def test_a_scope_that_there_is_not_is_said():
+    with pytest.raises(KernelError, match="`scope` is one of 'shared.dyn', .*, not 'registers'"):
+
+        @T.prim_func
+        def wrong(X: T.Tensor((32,), "float32")):
+            with T.Kernel(1, threads=32):
+                T.alloc_local((4,), "float32", scope="registers")

@@ -27,6 +27,13 @@ _FALLBACK = {
     "local": "local_tile",
     "local.var": "var",
 }
+# Scopes that an allocation may be asked for -> where the tile lies; its own if it is asked for none.
+_SCOPES = {
+    "shared.dyn": "shared",
+    "shared": "shared",
+    "local.fragment": "local.fragment",
+    "local": "local",
+}
 
 
 def allocate(run: Run, scope: str, call: Bound) -> Any:
@@ -48,7 +55,13 @@ def allocate(run: Run, scope: str, call: Bound) -> Any:
     if scope == "global":
         return new_buffer(run, scope, dims, dtype, call.span, role="workspace", fallback="workspace")
     if scope != "local.reducer":
-        return _allocated(run, scope, dims, dtype, call)
+        asked = call.value("scope", scope)
+        if isinstance(asked, Unknown):
+            return run.unknown(asked.reason)
+        if asked not in _SCOPES:
+            what = f"`scope` is one of {', '.join(map(repr, _SCOPES))}, not {asked!r}"
+            return run.report(BAD_ARGUMENTS, call.span_of("scope"), callee=call.callee, what=what)
+        return _allocated(run, _SCOPES[asked], dims, dtype, call)
     op = call.value("op", "sum")
     if isinstance(op, Unknown):
         return run.unknown(op.reason)

@@ -157,10 +157,10 @@ def _by_memory(
         condition = X.EQ(steps[k], zero)
         is_first = condition if is_first is None else X.And(is_first, condition)
     old = X.BufferLoad(total.var, [zero])
-    folded = reducer.combine(old, element(dict(steps)))
-    if isinstance(folded, Unknown):
-        return folded
-    new = X.if_then_else(is_first, old, folded)
+    combined = reducer.combine(old, element(dict(steps)))
+    if isinstance(combined, Unknown):
+        return combined
+    new = X.if_then_else(is_first, old, combined)
     body: list[Any] = [Store(total, (zero,), new, call.span, run.context)]
     for k in folded:
         loop = Loop("serial", (steps[k],), (0,), (dims[k],), call.span)

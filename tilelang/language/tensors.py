@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilelang.arch.dtypes import canonical_dtype
 from tilelang.language.dtypes import DTypeLike, float32
 from tilelang.language.values import DynamicSize, OutsideKernelError, Scalar, Tile
 
@@ -87,12 +88,13 @@ def dynamic(name: str, dtype: DTypeLike = "int32") -> Any:
 
     name: one or several names, separated by commas or spaces. Returns one size, or a tuple for several
     names. They are solved from the shapes of the tensors at each launch; the kernel is compiled once. Works
-    at module level and in kernels. Raises ValueError without a name.
+    at module level and in kernels. Raises ValueError without a name or for an unknown dtype.
     """
     names = name.replace(",", " ").split()
     if not names:
         raise ValueError("T.dynamic needs a name, as in T.dynamic('m')")
-    sizes = tuple(DynamicSize(n, str(dtype)) for n in names)
+    kind = canonical_dtype(dtype)
+    sizes = tuple(DynamicSize(n, kind) for n in names)
     return sizes[0] if len(sizes) == 1 else sizes
 
 
