@@ -140,7 +140,7 @@ def test_the_scope_decides_where_an_allocation_lies(device: str):
 
 
 def test_a_scope_that_there_is_not_is_said():
-    with pytest.raises(KernelError, match="`scope` is one of 'shared.dyn', .*, not 'registers'"):
+    with pytest.raises(KernelError, match=r"`scope` is one of 'shared.dyn', .*, not 'registers'"):
 
         @T.prim_func
         def wrong(X: T.Tensor((32,), "float32")):
