@@ -134,7 +134,7 @@ def bind_arguments(
         elif name in named or takes_any:
             bound[name] = argument
         else:
-            near = nearest(name, named)
+            near = nearest(name, [n for n in named if n not in bound and n not in kwargs])
             known = f"did you mean `{near}`?" if near else f"it has {', '.join(named) or 'none'}"
             at = argument.name_span or argument.span
             run.report(
@@ -144,7 +144,7 @@ def bind_arguments(
                 callee=callee,
                 what=f"no parameter `{name}`; {known}",
             )
-            if near and near not in bound and near not in kwargs:
+            if near:
                 bound[near] = argument  # what is meant, so that the rest of the kernel is checked
             elif meant is not None:
                 if meant not in bound and meant not in kwargs:
