@@ -1,4 +1,5 @@
-"""Random kernels around T.gemm as authors compose them: products in pipelines, warp groups, attention.
+"""Random kernels around T.gemm as authors compose them: products in pipelines, of gathered rows, in uneven
+parts of K, followed by a second launch or a meeting of the grid; warp groups, attention.
 
 A kernel is source text. Its tensors hold small whole numbers, scores of attention are whole too and go
 through exp2, so that everything is exact in the dtypes that are used and results are compared bit by bit.
@@ -32,6 +33,8 @@ KINDS = (
     ("uint8", "int32"),
     ("float8_e4m3fn", "float32"),
     ("float8_e5m2", "float32"),
+    ("int4", "int32"),
+    ("uint4", "int32"),
 )
 
 
@@ -44,9 +47,12 @@ class Operand:
     shape: tuple[int, ...]
     most: int = 2
     padding: int = 0  # elements between two rows: the last dimension but one has a stride of its own
+    least: int | None = None  # instead of -most
 
     @property
     def low(self) -> int:
+        if self.least is not None:
+            return self.least
         return 0 if self.dtype[0] == "u" else -self.most
 
 
@@ -94,19 +100,29 @@ class Composer:
         self.bm, self.bn, self.bk = self.pick(TILES), self.pick(TILES), self.pick(DEPTHS)
         self.threads = self.pick(THREADS)
         self.most = 1 if self.total == "float16" else 3
-        plain = self.kind == "float32" or self.kind.startswith(("int8", "uint8", "float8"))
+        self.halves = self.kind.endswith("int4")
+        plain = self.kind == "float32" or self.kind.startswith(("int", "uint", "float8"))
         self.flip_a = self.chance(4 if plain else 2)
         self.flip_b = not self.chance(4) if plain else self.chance()
         self.batch = self.chance(4)
         self.split = not self.batch and self.chance(4)
+        self.uneven = self.split and self.chance()
+        if self.halves:
+            self.bk, self.flip_a, self.flip_b = self.pick((64, 64, 128)), False, not self.chance(6)
         self.sizes = {
             "M": self.size(self.bm, 8),
             "N": self.size(self.bn, 8),
             "K": self.size(self.bk, 8, most=3),
         }
+        if self.halves:
+            self.sizes = {n: s + s % 2 for n, s in self.sizes.items()}
         self.fixed = self.pick((("M", "N", "K"), ("N", "K"), (), ("K",), ("M", "N", "K")))
+        self.after = None if self.batch or self.split else self.pick((None, None, None, "launch", "meeting"))
         body = self.grid()
         outputs = ("C",) if not self.split else ()
+        if self.after is not None:
+            self.note(f"then a {self.after}")
+            outputs += ("D",)
         if self.rows_too:
             outputs += ("R",)
         return self.finish(body, outputs)
@@ -136,7 +152,7 @@ class Composer:
     def given(self, name: str, dtype: str, shape: list[str], most: int | None = None) -> str:
         """The declaration of an operand."""
         numbers = tuple(int(eval(s, {}, dict(self.sizes))) for s in shape)
-        padding = 8 if len(shape) == 2 and self.chance(6) else 0
+        padding = 8 if len(shape) == 2 and not dtype.endswith("int4") and self.chance(6) else 0
         self.operands.append(Operand(name, dtype, numbers, self.most if most is None else most, padding))
         dims = ", ".join(shape) + ("," if len(shape) == 1 else "")
         if padding:
@@ -184,6 +200,8 @@ class Composer:
             lines.append(self.given("C", self.total, ["M", "N"]))
         else:
             lines.append(f"C = T.empty(({', '.join([*first, 'M', 'N'])}), T.{out})")
+        if self.after is not None:
+            lines.append(f"D = T.empty((M, N), T.{out})")
         if self.rows_too:
             self.note("rows")
             lines.append(f"R = T.empty(({', '.join([*first, f'T.ceildiv(N, {bn})', 'M'])}), T.float32)")
@@ -195,7 +213,23 @@ class Composer:
             self.note("turned grid")
             extents, names = extents[::-1], names[::-1]
         body = self.inside(out)
-        if self.chance(5) and not third:
+        lines[:0] = self.declared
+        second: list[str] = []
+        if self.after == "launch":
+            bi, bj = self.pick((8, 16, 32)), self.pick((16, 32, 64))
+            grid, threads = f"T.ceildiv(N, {bj}), T.ceildiv(M, {bi})", self.pick((32, 64, 128))
+            second = [
+                f"with T.Kernel({grid}, threads={threads}) as (bx, by):",
+                f"    for i, j in T.Parallel({bi}, {bj}):",
+                f"        D[by * {bi} + i, bx * {bj} + j] = C[M - 1 - (by * {bi} + i), bx * {bj} + j] + 1",
+            ]
+        if self.after == "meeting":
+            body += [
+                "T.sync_grid()",
+                f"for i, j in T.Parallel({bm}, {bn}):",
+                f"    D[by * {bm} + i, bx * {bn} + j] = C[M - 1 - (by * {bm} + i), bx * {bn} + j] + 1",
+            ]
+        if self.after != "meeting" and self.chance(5) and not third:
             self.note("persistent")
             workers = self.number(1, 3)
             group = self.pick(("", ", group_size=1", ", group_size=2"))
@@ -207,6 +241,7 @@ class Composer:
                 *(f"    {s}" for s in allocations),
                 f"    for by, bx in T.Persistent([{down}, {across}], {workers}, worker{group}):",
                 *(f"        {s}" for s in rest),
+                *second,
             ]
         if self.chance(5) and not third:
             self.note("swizzle")
@@ -217,18 +252,20 @@ class Composer:
             *lines,
             f"with T.Kernel({', '.join(extents)}, threads={self.threads}) as ({', '.join(names)}):",
             *(f"    {s}" for s in body),
+            *second,
         ]
 
     def inside(self, out: str) -> list[str]:
         bm, bn, bk = self.bm, self.bn, self.bk
         shape_a = (bk, bm) if self.flip_a else (bm, bk)
         shape_b = (bn, bk) if self.flip_b else (bk, bn)
+        self.declared: list[str] = []
         lines = [
             f"a = T.alloc_shared({shape_a}, T.{self.kind})",
             f"b = T.alloc_shared({shape_b}, T.{self.kind})",
         ]
         lines.append(f"acc = T.alloc_fragment(({bm}, {bn}), T.{self.total})")
-        clear = self.pick(("clear", "first", "fill"))
+        clear = self.pick(("clear", "first", "fill") if not self.uneven else ("clear", "fill"))
         if clear != "first":
             lines.append("T.clear(acc)" if clear == "clear" else "T.fill(acc, 0)")
         steps, gemm_a, gemm_b = self.loads(lines, shape_a, shape_b)
@@ -240,6 +277,11 @@ class Composer:
         count = f"T.ceildiv(K, {bk})"
         if self.split:
             count = f"T.ceildiv(T.ceildiv(K, {bk}), {self.splits})"
+        if self.uneven:  # as the parts of stream-K are: some have a step more, or none
+            self.note("uneven parts")
+            lines.append(f"first = bz * T.ceildiv(K, {bk}) // {self.splits}")
+            lines.append(f"last = (bz + 1) * T.ceildiv(K, {bk}) // {self.splits}")
+            count = "last - first"
         stages = self.number(0, 4)
         plain = [len(s) == 1 for s in steps]
         if stages and all(plain) and len(steps) >= 3 and self.chance(5):
@@ -261,6 +303,7 @@ class Composer:
 
     def corner(self, name: str, flipped: bool) -> list[str]:
         k = f"(bz * T.ceildiv(T.ceildiv(K, {self.bk}), {self.splits}) + k)" if self.split else "k"
+        k = "(first + k)" if self.uneven else k
         outer = f"by * {self.bm}" if name == "A" else f"bx * {self.bn}"
         deep = f"{k} * {self.bk}"
         turned = flipped if name == "A" else not flipped
@@ -341,10 +384,21 @@ class Composer:
             self.note("slices")
             return [f"T.copy({name}[{first}{row}:{row} + {h}, {column}:{column} + {w}], {into})"]
         self.note("elements")
-        return [
-            f"for i, j in T.Parallel({h}, {w}):",
-            f"    {into}[i, j] = {name}[{first}{row} + i, {column} + j]",
-        ]
+        loop, value = f"for i, j in T.Parallel({h}, {w}):", f"{name}[{first}{row} + i, {column} + j]"
+        if name == "A" and not flipped and not lead and self.chance(3):
+            self.note("rows by index")
+            numbers = (self.sizes["M"],)
+            self.operands.append(Operand("I", "int32", numbers, self.sizes["M"] - 1, least=-3))
+            self.declared.append("I: T.Tensor((M,), T.int32)")
+            taken = f"T.if_then_else(at >= 0, A[at, {column} + j], 0)"
+            return [loop, f"    at = I[{row} + i]", f"    {into}[i, j] = {taken}"]
+        if self.chance():
+            self.note("masked")
+            some = self.pick(("(i + k) % 3 != 1", "j % 4 != 1", f"j < {w // 8 * 4}", "(k > 0) | (i > 2)"))
+            if self.chance():
+                return [loop, f"    kept = {some}", f"    {into}[i, j] = T.if_then_else(kept, {value}, 0)"]
+            value = f"T.if_then_else({some}, {value}, 0)"
+        return [loop, f"    {into}[i, j] = {value}"]
 
     def epilogue(self, out: str) -> list[str]:
         bm, bn = self.bm, self.bn
@@ -661,6 +715,11 @@ def tensors(kernel: Kernel, seed: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     made = {}
     for o in kernel.operands:
+        if o.dtype.endswith("int4"):  # two numbers to a byte
+            shape = (*o.shape[:-1], o.shape[-1] // 2)
+            given = torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
+            made[o.name] = given if o.dtype[0] == "u" else given.view(torch.int8)
+            continue
         dtype = getattr(torch, o.dtype)
         values = torch.randint(o.low, o.most + 1, o.shape, generator=generator).double().to(dtype)
         if o.padding:

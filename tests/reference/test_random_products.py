@@ -70,7 +70,8 @@ def check(kernel: Kernel, seed: int, way: str) -> None:
     want = list(found) if isinstance(found, tuple) else [] if found is None else [found]
     for n, w in zip(kernel.outputs, want, strict=True):
         arrays[n] = poison(tuple(w.shape), str(w.dtype).removeprefix("torch."))
-    run(lowered, arrays, kernel.sizes)
+    for part in lowered.parts or (lowered,):
+        run(part, arrays, kernel.sizes)
     for n, w in [*zip(kernel.outputs, want, strict=True), *given.items()]:
         differ = array(w).astype(np.float64) != arrays[n].reshape(-1).astype(np.float64)
         assert not differ.any(), f"{way}: {n} differs at {np.flatnonzero(differ)[:5]}\n{kernel.text}"
