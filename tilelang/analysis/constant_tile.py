@@ -1,7 +1,8 @@
 """constant-tile: a tile is computed with, but only ever holds the value that it starts with.
 
 The statement that computes into it is missing, or writes to another tile: a running maximum that stays at
-minus infinity. Zeros, ones and other factors are used on purpose.
+minus infinity, zeros that something is divided by, a sum that only adds products with itself. Other zeros,
+ones and factors are used on purpose.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from tilelang.analysis.read_before_write import place_of
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import CONSTANT_TILE
+from tilelang.ir.evaluate import is_choice
+from tilelang.ir.prove import operands_of
 from tilelang.ir.tile_program import Store, walk
 from tilelang.ir.values import Buffer, Value
 
@@ -22,6 +25,7 @@ from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
 
 _STARTS = (math.inf, -math.inf)  # of minima and maxima
+_LOGARITHMS = ("tirx.log", "tirx.log2", "tirx.log10")
 _WORK = ("gemm", "reduce", "scan")
 
 
@@ -36,9 +40,10 @@ def check(subject: Subject) -> Iterator[Problem]:
         if any(t.record is not None and t.record.op != "fill" for t in history.writes):
             continue
         value = _only_value(subject, history)
-        if value not in _STARTS:
+        if value is None or (value not in _STARTS and value != 0):
             continue
-        used = next((t for t in history.reads if _computes(subject, tile, t)), None)
+        uses = _divides if value == 0 and not _multiplied(subject, tile) else _computes
+        used = next((t for t in history.reads if uses(subject, tile, t)), None)
         first = history.writes[0]
         if used is None or used.order < first.order or mentioned_elsewhere(subject, tile):
             continue
@@ -59,8 +64,50 @@ def _only_value(subject: Subject, history: History) -> float | None:
     """The one constant that all writes store, None if there is another or none."""
     values = [_constant(t.record.value("value", 0)) for t in history.writes if t.record is not None]
     stores = [s for s in subject.shared(_stores) if s.buffer.storage is history.buffer]
-    values += [_constant(s.value) for s in stores]
+    if values and all(v == 0 for v in values):
+        values += [0.0 if _stays_zero(s.value, history.buffer) else _constant(s.value) for s in stores]
+    else:
+        values += [_constant(s.value) for s in stores]
     return values[0] if values and all(v == values[0] for v in values) else None
+
+
+def _stays_zero(value: Value, tile: Buffer) -> bool:
+    """Whether a value is certainly 0 as long as all elements of a tile are: each term has one as a factor."""
+    while isinstance(value, X.Cast):
+        value = value.value
+    if isinstance(value, X.Add | X.Sub):
+        return _stays_zero(value.a, tile) and _stays_zero(value.b, tile)
+    if isinstance(value, X.Mul):
+        return _stays_zero(value.a, tile) or _stays_zero(value.b, tile)
+    return _constant(value) == 0 or _loads(value, tile)
+
+
+def _loads(value: Value, tile: Buffer) -> bool:
+    return isinstance(value, ir.TensorLoad) and tile.known and value.source.same_as(tile.var)
+
+
+def _multiplied(subject: Subject, tile: Buffer) -> bool:
+    """Whether a statement means to compute into a tile, but makes 0 of 0."""
+    return any(
+        s.buffer is tile and _constant(s.value) is None and isinstance(s.value, X.Add)
+        for s in subject.shared(_stores)
+    )
+
+
+def _divides(subject: Subject, tile: Buffer, touch: Touch) -> bool:
+    """Whether a read divides by an element of a tile, or takes its logarithm."""
+    stores = [s for s in subject.shared(_stores) if s.span == touch.span]
+    return any(_divided_by(s.value, tile) for s in stores)
+
+
+def _divided_by(value: Value, tile: Buffer) -> bool:
+    if not isinstance(value, ir.Expr) or isinstance(value, ir.TensorLoad) or is_choice(value):
+        return False
+    if isinstance(value, X.Div) and _loads(value.b, tile):
+        return True
+    if isinstance(value, ir.Call) and isinstance(value.op, ir.Op) and value.op.name in _LOGARITHMS:
+        return any(_loads(a, tile) for a in value.args)
+    return any(_divided_by(part, tile) for part in operands_of(value))
 
 
 def _stores(subject: Subject) -> list[Store]:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 
 from tilelang.analysis import bounds, misplaced_result, partly_used, wrong_variable
 from tilelang.analysis.affine import Affine, affine
-from tilelang.analysis.global_places import global_places
+from tilelang.analysis.global_places import GlobalPlace, global_places
 from tilelang.analysis.guard_at_end import comparisons
+from tilelang.analysis.short_passes import in_numbers
 from tilelang.analysis.subject import Subject, is_tile, soften
+from tilelang.analysis.tensor_use import tensor_uses
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.bounds import BLOCK_IN_TILE, CROSSED_TILES, INTERLEAVED
 from tilelang.diagnostics.span import Span
@@ -43,12 +45,12 @@ def check(subject: Subject) -> Iterator[Problem]:
     """The first of a kernel. Silent where another rule names the index."""
     if subject.launch is None or not subject.program.complete:
         return
-    for find in (_crossed, _interleaved, _block_in_tile):
+    for find in (_crossed, _interleaved, _exchanged_steps, _block_in_tile):
         found = next(find(subject), None)
         if found is not None:
-            problem, access = found
+            problem, where = found
             if next(_told(subject), None) is None:
-                yield soften(problem, access.context)
+                yield soften(problem, where.context)
             return
 
 
@@ -59,7 +61,7 @@ def _told(subject: Subject) -> Iterator[Problem]:
     yield from wrong_variable.check(subject)
 
 
-_Found = Iterator[tuple[Problem, Access]]
+_Found = Iterator[tuple[Problem, Access | GlobalPlace]]
 
 
 def _crossed(subject: Subject) -> _Found:
@@ -139,6 +141,41 @@ def _usual(
 def _turned(here: _Digits, there: _Digits) -> bool:
     same = there.outer.same_as(here.outer) and there.inner.same_as(here.inner)
     return same and there.unit == 1 and there.step == here.extent
+
+
+def _exchanged_steps(subject: Subject) -> _Found:
+    """Two reads of tiles in dimensions of one size: `bz * 128 + k * 32` in one, `k * 128 + bz * 32` in the
+    other, of a block variable and one of a loop in order. The one whose tiles overlap is wrong.
+    """
+    uses = subject.shared(tensor_uses)
+    launch = subject.launch
+    blocks = set(launch.block_vars) if launch is not None else set()
+    reads = [
+        (place, dim, form, size)
+        for place in subject.shared(global_places)
+        if not place.writes
+        for dim, start in enumerate(place.starts)
+        if (form := in_numbers(uses, start)) is not None and len(form.terms) == 2
+        if (size := uses.number(place.buffer.shape[dim])) is not None
+    ]
+    for (one, dim, form, size), (other, _, usual, length) in permutations(reads, 2):
+        if size != length or form.terms.keys() != usual.terms.keys() or form.constant != usual.constant:
+            continue
+        block = next((v for v in form.terms if v in blocks), None)
+        loop = next((v for v in form.terms if v not in blocks and v not in one.context.parallel_vars()), None)
+        if block is None or loop is None or form.terms[block] != usual.terms[loop]:
+            continue
+        tile = uses.number(one.extents[dim])
+        if form.terms[loop] == usual.terms[block] != form.terms[block] == tile:
+            problem = INTERLEAVED.at(
+                one.spans[dim] if dim < len(one.spans) else one.span,
+                related=(Related(other.span, f"{other.text} here"),),
+                buffer=one.buffer.name,
+                index=show(one.starts[dim]),
+                usual=other.text,
+                line=other.span.line,
+            )
+            yield problem, one
 
 
 def _digits(subject: Subject, access: Access, start: object) -> _Digits | None:

@@ -60,8 +60,8 @@ def _first_cut(subject: Subject, history: History) -> tuple[Touch, str] | None:
     """The first write of floats, if nothing but floats and constants is written."""
     found: tuple[Touch, str] | None = None
     for write in history.writes:
-        if write.record is not None and write.record.op == "fill":
-            continue
+        if write.record is not None and write.record.op in ("fill", "scan"):
+            continue  # a scan in place adds up what was cut off before
         dtype = _written_dtype(subject, write)
         if dtype is None or not DTYPES[dtype].is_float:
             return None
@@ -84,27 +84,44 @@ def _written_dtype(subject: Subject, write: Touch) -> str | None:
 
 def _first_use_as_float(subject: Subject, history: History) -> Touch | None:
     """The first read that computes with the widened values, if none needs them as integers. A copy to a float
-    tensor alone may be what the kernel is for.
+    tensor alone may be what the kernel is for, unless a scan goes before it.
     """
     found: Touch | None = None
+    scanned: Touch | None = None
+    out = False
     for read in history.reads:
+        if read.record is not None and read.record.op == "scan":
+            scanned = scanned or read
+            continue
         if read.record is not None:
             kind = _moved_to(read)
         else:
             kind = _stored_as(subject, read, history.buffer)
         if kind == "other":
             return None
+        out = out or kind == "out"
         if kind == "float":
             found = found or read
-    return found
+    return found or (scanned if out else None)
 
 
 def _stored_as(subject: Subject, read: Touch, tile: Buffer) -> str:
     stores = subject.shared(_stores).get(read.span, ())
+    if stores and all(_moves_out(s, tile) for s in stores):
+        return "out"
     uses = [u for s in stores for u in _uses(s.value, tile)]
     if not uses or not all(uses) or any(_in_index(s, tile) for s in stores):
         return "other"
     return "other" if _written_out(subject, read, tile.name) else "float"
+
+
+def _moves_out(store: Store, tile: Buffer) -> bool:
+    """Whether an element goes to a tensor of floats as it is."""
+    info = DTYPES.get(dtype_name(store.buffer) or "")
+    value = store.value
+    plain = value.value if isinstance(value, X.Cast) else value
+    to_floats = info is not None and info.is_float and store.buffer.scope == "global"
+    return to_floats and _is_load_of(plain, tile)
 
 
 def _written_out(subject: Subject, read: Touch, name: str) -> bool:

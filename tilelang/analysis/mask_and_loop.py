@@ -13,11 +13,12 @@ from typing import Literal
 
 from tilelang.analysis import guard_at_end
 from tilelang.analysis.collisions import loads_of
+from tilelang.analysis.global_places import global_places
 from tilelang.analysis.guard_at_end import Comparison, comparisons
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rule import Rule
-from tilelang.diagnostics.rules.bounds import KEEPS_ONE_MORE, KEEPS_THE_REST, MASK_AND_LOOP
+from tilelang.diagnostics.rules.bounds import FIRST_LEFT_OUT, KEEPS_ONE_MORE, KEEPS_THE_REST, MASK_AND_LOOP
 from tilelang.diagnostics.span import Span
 from tilelang.ir.evaluate import is_choice
 from tilelang.ir.prove import free_vars, operands_of, substitute
@@ -50,6 +51,7 @@ class _Walk:
     length: Value
     tile: int
     rounded: _Count
+    first: int = 0  # step
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -117,6 +119,8 @@ def _found(subject: Subject, kept: _Kept, names: dict[ir.Var, Value]) -> tuple[R
 def _rule(subject: Subject, kept: _Kept, comparison: Comparison, walked: _Walk, inside: bool) -> Rule | None:
     if not inside:  # `position > length`: the contrary may be told to fill the rest with something
         return KEEPS_THE_REST if kept.chosen or _reads_along(subject, kept, walked) else None
+    if walked.first == 1:
+        return None if _reads_in_front(subject, walked.loop) else FIRST_LEFT_OUT
     if walked.rounded == "down":
         return MASK_AND_LOOP
     return KEEPS_ONE_MORE if comparison.or_equal and walked.rounded == "up" else None
@@ -139,6 +143,20 @@ def _reads_along(subject: Subject, kept: _Kept, walked: _Walk) -> bool:
     )
 
 
+def _reads_in_front(subject: Subject, loop: Loop) -> bool:
+    """Whether what a loop reads is read outside of it too, as its first tile may be."""
+    (var,) = loop.vars
+    inside = [
+        p
+        for p in subject.shared(global_places)
+        if loop in p.context.loops and not p.writes and any(var in free_vars(s) for s in p.starts)
+    ]
+    return any(
+        loop not in p.context.loops and any(p.buffer is q.buffer for q in inside)
+        for p in subject.shared(global_places)
+    )
+
+
 def _sides(comparison: Comparison) -> tuple[Value, Value]:
     return comparison.small, comparison.large
 
@@ -151,8 +169,10 @@ def _walked(
     parallel = [x for x in context.loops if x.kind in ("Parallel", "serial", "vectorized", "unroll")]
     for loop in reversed(loops):
         (var,), (low,), (extent,) = loop.vars, loop.mins, loop.extents
-        if loop in subject.loops_with_jumps or as_int(low) != 0 or isinstance(extent, Unknown):
+        first = as_int(low)
+        if loop in subject.loops_with_jumps or first not in (0, 1) or isinstance(extent, Unknown):
             continue
+        assert first is not None
         if not isinstance(position, ir.Expr) or var not in free_vars(position):
             continue
         left = subject.prover.simplify(end - position)
@@ -169,9 +189,9 @@ def _walked(
         if len(inner) != 1 or as_int(inner[0][1]) != tile or _step(subject, left, inner[0][0]) != 1:
             continue
         length = subject.prover.simplify(substitute(left, {var: 0, inner[0][0]: 0}))
-        rounded = _rounded(subject, _spelled_out(extent, names), length, tile)
+        rounded = _rounded(subject, _spelled_out(extent, names) + first, length, tile)
         if rounded is not None:
-            return _Walk(loop, length, tile, rounded)
+            return _Walk(loop, length, tile, rounded, first)
     return None
 
 

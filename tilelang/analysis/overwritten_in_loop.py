@@ -46,7 +46,7 @@ def _overwrite(history: History, loop: Loop) -> tuple[Touch, Touch] | None:
         return None
     writes = [t for t in inside if t.mode == "write" and loop in t.steady]
     if any(t.mode == "read" or (t.record is not None and t.record.op in _WORK) for t in inside):
-        first = next((t for t in writes if _whole(history.buffer, t)), None)
+        first = next((t for t in writes if _whole(history.buffer, t)), None) or _anew(history, inside)
     elif inside and _is_started(history, inside[0]):
         first = next((t for t in writes if _every_element(history.buffer, t)), None)
     else:
@@ -55,6 +55,14 @@ def _overwrite(history: History, loop: Loop) -> tuple[Touch, Touch] | None:
         return None
     after = next((t for t in history.touches if t.order > inside[-1].order and t.mode != "write"), None)
     return None if after is None else (first, after)
+
+
+def _anew(history: History, inside: list[Touch]) -> Touch | None:
+    """The store that an iteration begins with, where it replaces all elements by what is not made of them."""
+    first = inside[0]
+    read = any(t.order == first.order and t.mode == "read" for t in inside)
+    every = first.mode == "write" and _every_element(history.buffer, first)
+    return first if every and not read and _is_started(history, first) else None
 
 
 def _whole(buffer: Buffer, touch: Touch) -> bool:

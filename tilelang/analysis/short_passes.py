@@ -167,7 +167,7 @@ def _one_short(uses: TensorUses, place: GlobalPlace, dim: int) -> tuple[Loop, ir
     """The loop and variable whose steps lie side by side, one too few to reach where the next outer variable
     begins; how many there are, and how far apart the outer ones are.
     """
-    form, span = _numbers(uses, place.starts[dim]), uses.number(place.extents[dim])
+    form, span = in_numbers(uses, place.starts[dim]), uses.number(place.extents[dim])
     if form is None or span is None:
         return None
     loops = {v: x for x in place.context.loops for v in x.vars}
@@ -274,7 +274,7 @@ def _counts_tiles(uses: TensorUses, loop: Loop) -> bool:
     )
 
 
-def _numbers(uses: TensorUses, value: Value) -> Affine | None:
+def in_numbers(uses: TensorUses, value: Value) -> Affine | None:
     """The affine form, with the numbers that were taken for symbols."""
     form = affine(value)
     if form is not None or not isinstance(value, ir.Expr):

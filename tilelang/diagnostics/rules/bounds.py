@@ -257,6 +257,11 @@ KEEPS_THE_REST = replace(
     message="this condition keeps only what lies past the {length} elements that the loop over {var} goes "
     "through in tiles of {tile}: it is the wrong way round",
 )
+FIRST_LEFT_OUT = replace(
+    MASK_AND_LOOP,
+    message="the loop over {var} begins with its second step, so that of the {length} elements that this "
+    "condition keeps the first {tile} are never visited",
+)
 LOOP_PAST_END = Rule(
     "loop-past-end",
     "bounds",
