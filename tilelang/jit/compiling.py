@@ -36,6 +36,7 @@ from tilelang.passes.split_vectors import split_vectors
 from tilelang.passes.trim_loops import trim_loops
 from tilelang.runtime.artifact import Artifact
 from tilelang.targets import driver
+from tilelang.targets.lowered import LoweredKernel
 
 add_released_names()
 accept_language_keys()  # a kernel has been defined, so what is written around `lower` may name them
@@ -133,7 +134,14 @@ def compile_func(func: X.PrimFunc, options: CompileOptions, factory: str | None 
     return kernel
 
 
-def _kernel(func: X.PrimFunc, options: CompileOptions, factory: str | None) -> JITKernel:
+def lower_func(func: X.PrimFunc, options: CompileOptions) -> LoweredKernel:
+    """The generated source of a tile function, for options with a target; no toolchain reads it."""
+    check_pass_configs(options.pass_configs)
+    return _lowered(_prepared(func, options), options)
+
+
+def _prepared(func: X.PrimFunc, options: CompileOptions) -> X.PrimFunc:
+    """The tile function with what the options say of it."""
     assert options.target is not None
     if UNLAUNCHED in func.attrs and options.target.kind != "cpu":
         name = func.attrs["global_symbol"]
@@ -144,6 +152,12 @@ def _kernel(func: X.PrimFunc, options: CompileOptions, factory: str | None) -> J
     func = with_outputs(func, options.out_idx)
     for name, value in options.pass_configs.items():
         func = func.with_attr(name, value)
+    return func
+
+
+def _kernel(func: X.PrimFunc, options: CompileOptions, factory: str | None) -> JITKernel:
+    assert options.target is not None
+    func = _prepared(func, options)
     line = cache.first_line(func)
     edits = postprocess_stamp(options.target)
     toolchain = cache.toolchain_name(options.target)
@@ -186,13 +200,18 @@ def with_outputs(func: X.PrimFunc, out_idx: tuple[int, ...] | None) -> X.PrimFun
     return func.with_attr(OUTPUTS, outputs)
 
 
-def _build(func: X.PrimFunc, options: CompileOptions) -> Artifact:
+def _lowered(func: X.PrimFunc, options: CompileOptions) -> LoweredKernel:
     assert options.target is not None
     lowered = driver.lower(func, options.target)
     asked = any(options.pass_configs.get(name) is False for name in _ASKED_BY_FALSE)
     for note in lowered.notes if asked else ():
         _log.warning("%s is %s", lowered.name, note)
-    lowered = replace(lowered, source=edited(lowered.source, options.target))
+    return replace(lowered, source=edited(lowered.source, options.target))
+
+
+def _build(func: X.PrimFunc, options: CompileOptions) -> Artifact:
+    assert options.target is not None
+    lowered = _lowered(func, options)
     if options.target.kind in _SOURCE_ONLY:
         source = lowered.source
         return Artifact(

@@ -468,17 +468,29 @@ def compile_kernel(
     made: Any, options: CompileOptions, factory: Callable[..., Any] | None = None
 ) -> JITKernel:
     """The kernel of a `@T.prim_func` (or of a tile function). Raises NoKernelError for anything else."""
+    options = options.resolved()
+    func = tile_function(made, options, factory)
+    return compile_func(func, options, None if factory is None else factory.__name__)
+
+
+def tile_function(
+    made: Any, options: CompileOptions, factory: Callable[..., Any] | None = None
+) -> X.PrimFunc:
+    """The tile function of a `@T.prim_func`, of a tile function or of a module with one, for options with a
+    target. Raises NoKernelError for anything else, KernelError with every problem.
+    """
     if isinstance(made, IRModule):
         made = _only_function(made)
     if not _is_kernel(made):
         if isinstance(made, X.PrimFunc):
-            return compile_func(made, options, None if factory is None else factory.__name__)
+            return made
         what = f"{factory.__name__} returned" if factory is not None else "tilelang.compile was given"
         raise NoKernelError(
             f"target function must be a PrimFunc but got {type(made)}: {what} {type(made).__name__}; "
             "expected a function under @T.prim_func"
         )
-    return compile_program(_traced(made, options), options, None if factory is None else factory.__name__)
+    assert options.target is not None
+    return prim_func_of(_traced(made, options), options.target)
 
 
 def _is_kernel(made: Any) -> bool:
