@@ -68,11 +68,18 @@ def allocate(run: Run, scope: str, call: Bound) -> Any:
     if op not in _REDUCERS:
         what = f"`op` is one of {', '.join(map(repr, _REDUCERS))}, not {op!r}"
         return run.report(BAD_ARGUMENTS, call.span_of("op"), callee=call.callee, what=what)
+    copies = call.value("replication")
+    if not isinstance(copies, Unknown) and copies not in _REPLICATIONS:
+        what = f"`replication` is 'all', 'none' or not given, not {copies!r}"
+        return run.report(BAD_ARGUMENTS, call.span_of("replication"), callee=call.callee, what=what)
     if not isinstance(dtype, Unknown) and (refused := _refused_fold(str(op), str(dtype))):
         return run.report(BAD_ARGUMENTS, call.span_of("op"), callee=call.callee, what=refused)
     made = _allocated(run, scope, dims, dtype, call)
     made.reducer = _OF_BOOL.get(str(op), str(op)) if str(dtype) == "bool" else str(op)
     return made
+
+
+_REPLICATIONS = (None, "all", "none")
 
 
 def _refused_fold(op: str, dtype: str) -> str:

@@ -255,7 +255,8 @@ def unknown_language_name(run: Run, name: str, at: Any, prefix: str) -> Unknown:
         run.note(gone_problem(name, at, prefix))
         return Unknown(f"{prefix}.{name} is not there any more")
     near = nearest(name, LANGUAGE)
-    if near is None or is_not_supported(name):
+    # A name like none of the language's may be of a later release; where Python runs, there is none.
+    if is_not_supported(name) or (near is None and run.environment.static):
         run.complete = False
         run.report(UNSUPPORTED_LANGUAGE_NAME, at, module=prefix, name=name, instead=instead_of(name))
         if not run.context.maybe:
@@ -267,7 +268,7 @@ def unknown_language_name(run: Run, name: str, at: Any, prefix: str) -> Unknown:
         fixes=_rename(run, name, near, at),
         module=prefix,
         name=name,
-        hint=hint(near, f"{prefix}."),
+        hint="" if near is None else hint(near, f"{prefix}."),
     )
 
 

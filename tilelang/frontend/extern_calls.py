@@ -13,7 +13,7 @@ from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Argument, Bound, required_region
 from tilelang.frontend.constants import unknown_number
 from tilelang.frontend.dtypes import read_dtype
-from tilelang.frontend.model import Late, TensorMapValue
+from tilelang.frontend.model import BufferData, Late, TensorMapValue
 from tilelang.frontend.operators import binary, literal
 from tilelang.frontend.parameters import pointer_type
 from tilelang.frontend.run import Run
@@ -101,6 +101,9 @@ def _access_ptr(run: Run, call: Bound) -> Any:
 
 def _arguments(run: Run, call: Bound) -> list[Any] | Unknown:
     found: list[Any] = []
+    addresses = [a.value for a in call.items.get("args", []) if isinstance(a.value, BufferData)]
+    if addresses:  # of which nothing is lost: foreign code takes them
+        run.complete = any(a.was_complete for a in addresses)
     for argument in call.items.get("args", []):
         value = _argument(run, call, argument)
         if isinstance(value, Unknown):
@@ -112,6 +115,8 @@ def _arguments(run: Run, call: Bound) -> list[Any] | Unknown:
 
 def _argument(run: Run, call: Bound, argument: Argument) -> Any:
     value = argument.value
+    if isinstance(value, BufferData):
+        value = value.buffer
     if isinstance(value, Buffer) and value.scope != "local.var":
         return address(run, Region(value, None, argument.span))
     if isinstance(value, str):

@@ -321,7 +321,7 @@ def convert_value(run: Run, value: Any, dtype: str, span: Span, callee: str) -> 
 
 
 def _convert(run: Run, op: str, call: Bound) -> Any:
-    if op == "reinterpret" and call.value("dtype") == "handle":
+    if op == "reinterpret" and isinstance(call.value("dtype"), str) and call.value("dtype") == "handle":
         return Unknown("a pointer without a type")  # as old-style reductions write it
     if op == "reinterpret" and isinstance(call.value("value"), DType | str):  # the other order is taken too
         swapped = {"value": call.arguments["dtype"], "dtype": call.arguments["value"]}

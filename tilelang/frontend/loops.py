@@ -13,6 +13,7 @@ from tvm import tirx as X
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, STEP_LIMIT, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.constants import any_not_given, not_given
+from tilelang.frontend.discovery import resolve
 from tilelang.frontend.dtypes import is_float
 from tilelang.frontend.intrinsics import ceildiv
 from tilelang.frontend.layout_calls import loop_layout_text
@@ -25,11 +26,14 @@ from tilelang.frontend.run import LoopEntry, Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, scalar
 from tilelang.frontend.targets import assign
 from tilelang.frontend.tensors import read_size
+from tilelang.ir.skipped_rest import SHARED_LOOPS
 from tilelang.ir.tile_program import Context, For, Jump, Loop
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
+from tilelang.language.names import declared_name
 from tilelang.layout.annotated import LOOP_LAYOUT
 
 _THREADS = {"threadIdx.x": 0, "threadIdx.y": 1, "threadIdx.z": 2}
+_LEAVING = ("loop_break", "break_loop", "thread_return")
 _NOT_ANNOTATIONS = ("start", "stop", "step", "extents", "annotations")
 
 
@@ -466,7 +470,24 @@ def _traced_while(run: Run, node: ast.While, condition: Any) -> Flow | None:
         run.exec(node.body)
         run.loops.pop()
     leave_loop(run, region)
+    if condition is True and not _may_leave(run, node.body):
+        what = "Infinite while loop detected: its condition is always true, and nothing in it leaves the loop"
+        run.report(UNSUPPORTED_PYTHON, run.span(node.test), what=what)
     return None
+
+
+def _may_leave(run: Run, body: list[ast.stmt]) -> bool:
+    """Whether statements may end the loop around them: by a jump, or by a call of what is not the language's
+    or jumps itself.
+    """
+    for node in (inner for statement in body for inner in ast.walk(statement)):
+        if isinstance(node, ast.Break | ast.Return | ast.Raise):
+            return True
+        if isinstance(node, ast.Call):
+            name = declared_name(resolve(node.func, run.scope))
+            if name is None or name in _LEAVING:
+                return True
+    return False
 
 
 def _names_in(run: Run, test: ast.expr) -> list[tuple[Any, str]]:
@@ -508,6 +529,10 @@ def _jump(run: Run, node: ast.stmt, kind: Any) -> Flow | None:
         return Flow(kind)
     entry = run.loops[-1]
     if entry.traced:
+        if kind == "break" and run.context.loops and run.context.loops[-1].kind in SHARED_LOOPS:
+            what = f"`break` in T.{run.context.loops[-1].kind}, whose iterations run at the same time"
+            run.report(UNSUPPORTED_PYTHON, run.span(node), what=what)
+            return None
         run.emit(Jump(kind, run.span(node)))
         return Flow("jump")
     if len(run.regions) > entry.regions:

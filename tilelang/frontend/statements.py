@@ -246,7 +246,7 @@ def assert_statement(run: Run, node: ast.Assert) -> Flow | None:
         return Flow("raise")
     message = _message(run, node)
     text = f": {message}" if isinstance(message, str) and message else ""
-    run.report(PYTHON_ERROR, run.span(node.test), what=f"this assertion does not hold{text}")
+    run.report(PYTHON_ERROR, run.span(node.test), what=f"AssertionError: this assertion does not hold{text}")
     return Flow("raise")
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
+from tilelang.ir.skipped_rest import SHARED_LOOPS, without_continue
 from tilelang.ir.spans import to_tvm
 from tilelang.ir.tile_ops import seq
 from tilelang.ir.tile_program import (
@@ -116,7 +117,7 @@ class _Builder:
 
     def _loop(self, node: For) -> Any:
         loop, at = node.loop, to_tvm(node.span)
-        body = self.block(node.body)
+        body = self.block(without_continue(node.body) if loop.kind in SHARED_LOOPS else node.body)
         if loop.kind == "while":
             return X.While(node.condition, body, at)
         kind = _TVM_KIND.get(loop.kind, X.ForKind.SERIAL)

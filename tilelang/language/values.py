@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 
-class OutsideKernelError(RuntimeError):
-    """A name of the language was called by running Python instead of standing in a kernel."""
+class OutsideKernelError(RuntimeError, ValueError):
+    """A name of the language was called by running Python instead of standing in a kernel.
+
+    Of both classes: the language's release raises RuntimeError by launches and ValueError by allocations.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(
