@@ -136,6 +136,15 @@ def test_a_pass_configuration_without_effect_is_mentioned(caplog):
     assert "disable_warp_specialized" not in caplog.text
 
 
+def test_the_environment_names_a_backend_where_a_kernel_names_none(monkeypatch):
+    monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", "cython")
+    assert tilelang.compile(double, target="cpu").execution_backend == "cython"
+    assert tilelang.compile(double, target="cpu", execution_backend="tvm_ffi").execution_backend == "tvm_ffi"
+    monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", "nvrtc")
+    with pytest.raises(ValueError, match="execution_backend 'nvrtc' is none of cpu"):
+        tilelang.compile(double, target="cpu")
+
+
 @pytest.mark.parametrize(
     "configs, said",
     [

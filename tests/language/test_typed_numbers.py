@@ -36,3 +36,12 @@ def test_a_kernel_computes_in_their_dtype():
     scaled, wide = tilelang.compile(main, out_idx=[1, 2], target="cpu")(a)
     assert torch.equal(scaled, a.float() * 0.1)  # rounded to float16, a third of them would differ
     assert wide.tolist() == [i * 2**33 + 3 for i in range(4)]
+
+
+def test_questions_about_dtypes_are_answered_outside_kernels():
+    assert T.is_float4("float4_e2m1fn") and not T.is_float4(torch.float16)
+    assert [T.is_f8f6f4_family(d) for d in ("float8_e8m0fnu", "float6_e3m2fn", "int8")] == [True, True, False]
+    assert not T.is_float4_e2m1_unpacked("float4_e2m1fn") and T.is_float4_e2m1fn("float4_e2m1fnx2")
+    assert T.get_tvm_dtype(torch.bfloat16) == "bfloat16"
+    with pytest.raises(ValueError, match="no dtype float16x2"):
+        T.float16x2.as_torch()

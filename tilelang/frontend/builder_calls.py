@@ -41,6 +41,12 @@ from tilelang.frontend.thread_calls import THREAD_CALLS, exchange
 from tilelang.frontend.thread_launches import env_thread
 from tilelang.ir.build import POINTERS
 from tilelang.ir.values import Buffer, Index, Region, Unknown
+from tilelang.language.builders import (
+    is_f8f6f4_family,
+    is_float4,
+    is_float4_e2m1_unpacked,
+    is_float4_e2m1fn,
+)
 from tilelang.language.dtypes import DType
 
 _FLOATS = ("float8_e4m3fn", "float8_e5m2", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn")
@@ -192,10 +198,10 @@ def _nth_bit(run: Run, call: Bound) -> Any:
     return nth_set_bit(run, mask, base, offset, call.span)
 
 
-def _is_dtype(names: tuple[str, ...]) -> Callable[[Run, Bound], Any]:
+def _about_dtype(question: Callable[[Any], bool]) -> Callable[[Run, Bound], Any]:
     def ask(run: Run, call: Bound) -> Any:
         dtype = read_dtype(run, call.value("value"), call.span_of("value"))
-        return dtype if isinstance(dtype, Unknown) else dtype in names
+        return dtype if isinstance(dtype, Unknown) else question(dtype)
 
     return ask
 
@@ -329,11 +335,11 @@ BUILDER_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "tvm_warp_shuffle_down": exchange("tl.shfl_down", ("value", "offset", "width", "mask"), None),
     "tvm_warp_activemask": _active,
     "__fns": _nth_bit,
-    "is_float4": _is_dtype(("float4_e2m1fn",)),
-    "is_float4_e2m1fn": _is_dtype(("float4_e2m1fn",)),
-    "is_f8f6f4_family": _is_dtype(_FLOATS),
+    "is_float4": _about_dtype(is_float4),
+    "is_float4_e2m1fn": _about_dtype(is_float4_e2m1fn),
+    "is_f8f6f4_family": _about_dtype(is_f8f6f4_family),
     "get_tvm_dtype": _dtype,
-    "is_float4_e2m1_unpacked": _is_dtype(()),
+    "is_float4_e2m1_unpacked": _about_dtype(is_float4_e2m1_unpacked),
     "validate_gemm_ab_dtypes": _validate_operands,
     "meta_var": lambda run, call: call.value("value"),
     "type_annotation": _dtype_of_pointer,

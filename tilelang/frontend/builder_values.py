@@ -13,8 +13,8 @@ from tvm import tirx as X
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Argument, Bound
 from tilelang.frontend.dtypes import read_dtype
-from tilelang.frontend.extern_calls import EXTERN_CALLS
 from tilelang.frontend.model import BufferData
+from tilelang.frontend.named_intrinsics import NAMED_CALLS
 from tilelang.frontend.names import store_element
 from tilelang.frontend.operators import binary, cast, literal
 from tilelang.frontend.run import Run
@@ -139,7 +139,7 @@ def _call(run: Run, call: Bound) -> Any:
     items = [Argument(a, at) for a in (args if isinstance(args, list | tuple) else [args])]
     arguments = dict(call.arguments)
     arguments["func_name"] = arguments.get("op", Argument(call.value("op"), call.span))
-    return EXTERN_CALLS["call_intrin"](run, replace(call, arguments=arguments, items={"args": items}))
+    return NAMED_CALLS["call_intrin"](run, replace(call, arguments=arguments, items={"args": items}))
 
 
 def _is_null(run: Run, call: Bound) -> Any:

@@ -116,15 +116,19 @@ class CompileOptions:
 
     def resolved(self) -> CompileOptions:
         """The same with a target: that of `with tvm.target.Target(...)` around the call,
-        TILELANG_DEFAULT_TARGET, else the GPU that torch sees, else the CPU.
+        TILELANG_DEFAULT_TARGET, else the GPU that torch sees, else the CPU; and with the backend of
+        TILELANG_EXECUTION_BACKEND where none was asked for. Raises ValueError for one that the target lacks.
         """
-        if self.target is not None:
+        backend = self.execution_backend or os.environ.get("TILELANG_EXECUTION_BACKEND")
+        if self.target is not None and backend == self.execution_backend:
             return self
-        chosen = default_target()
-        check_backend(self.execution_backend, chosen)
-        around = _target_around()
-        named = os.environ.get("TILELANG_DEFAULT_TARGET") if around is None else around
-        return replace(self, target=chosen, named_target=named)
+        target, named = self.target, self.named_target
+        if target is None:
+            target = default_target()
+            around = _target_around()
+            named = os.environ.get("TILELANG_DEFAULT_TARGET") if around is None else around
+        check_backend(backend, target)
+        return replace(self, target=target, named_target=named, execution_backend=backend)
 
 
 def default_target() -> Target:

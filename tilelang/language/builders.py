@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilelang.language.dtypes import DTypeLike
+from tilelang.language.dtypes import DType, DTypeLike
 from tilelang.language.tensors import dynamic
 from tilelang.language.values import OutsideKernelError, Scalar, Tile
 
@@ -234,27 +234,27 @@ def __fns(mask: Any, base: Any, offset: Any) -> Scalar:
 
 def is_float4(value: DTypeLike) -> bool:
     """Whether a dtype holds floats of 4 bits."""
-    raise OutsideKernelError("is_float4")
+    return DType(value).startswith("float4_e2m1fn")
 
 
 def is_float4_e2m1fn(value: DTypeLike) -> bool:
     """Whether a dtype holds floats of 4 bits, two in a byte."""
-    raise OutsideKernelError("is_float4_e2m1fn")
+    return DType(value).startswith("float4_e2m1fn")
 
 
 def is_f8f6f4_family(value: DTypeLike) -> bool:
     """Whether a dtype holds floats of 8, 6 or 4 bits that NVIDIA's tensor cores multiply."""
-    raise OutsideKernelError("is_f8f6f4_family")
+    return DType(value).startswith(("float8_", "float6_", "float4_"))
 
 
 def get_tvm_dtype(value: DTypeLike) -> Any:
     """The dtype that `value` spells; this package's own, which equals the name."""
-    raise OutsideKernelError("get_tvm_dtype")
+    return DType(value)
 
 
 def is_float4_e2m1_unpacked(value: DTypeLike) -> bool:
     """Whether a dtype holds floats of 4 bits, each in a byte of its own: none does here."""
-    raise OutsideKernelError("is_float4_e2m1_unpacked")
+    return False
 
 
 def validate_gemm_ab_dtypes(

@@ -50,11 +50,13 @@ class DType(str):
     def as_torch(self) -> Any:
         """The torch dtype that tensors of it have; two 4-bit elements share a byte of torch's.
 
-        Raises ImportError without torch, ValueError where torch has no such dtype.
+        Raises ImportError without torch, ValueError where torch has no such dtype, nor vectors.
         """
         import torch
 
-        name = str(self) if self.lanes == 1 else str(self).rpartition("x")[0]
+        name = str(self)
+        if name == "float4_e2m1fnx2":
+            name = "float4_e2m1fn"
         found = getattr(torch, _IN_TORCH.get(name, name), None)
         if not isinstance(found, torch.dtype):
             raise ValueError(f"torch has no dtype {self}")

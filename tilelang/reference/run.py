@@ -136,7 +136,7 @@ def _to_torch(tensor: Tensor) -> torch.Tensor:
 
     bits = np.ascontiguousarray(tensor.elements()[0])
     if tensor.dtype in PACKED_DTYPES:
-        held = DType(tensor.dtype).as_torch()
+        held = DType(tensor.dtype).with_lanes(1).as_torch()
         shape = (*tensor.shape[:-1], -(-tensor.shape[-1] // 2))
         return torch.from_numpy(_packed(bits, tensor.dtype)).view(held).reshape(shape)
     found = getattr(torch, tensor.dtype, None)
