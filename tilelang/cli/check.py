@@ -120,7 +120,7 @@ def _tell_unknown_kernels(paths: Sequence[Path], checked: Sequence[Checked]) -> 
     """
     kernels = {name for c in checked for k in c.kernels for name in (k, k.rpartition(".")[2])}
     for folder in paths:
-        if not (folder / "pyproject.toml").is_file():
+        if not _exists(folder / "pyproject.toml"):
             continue
         for name in config_for(folder / "_.py").specialisations:
             near = difflib.get_close_matches(name, sorted(kernels), n=1, cutoff=0.75)
