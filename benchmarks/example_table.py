@@ -496,6 +496,23 @@ def gqa_backward(m: ModuleType, device: str) -> Work:
     return Work((q, k, v, d_out, log_sum, delta, d_q), peer, "sdpa backward", flops)
 
 
+def varlen_backward(m: ModuleType, device: str) -> Work:
+    lengths, h, h_kv, d = (4096, 1000, 777, 2048, 130), 32, 8, 128
+    q, k, v, d_out, starts = m.inputs(lengths, h, h_kv, d, "cpu" if device == "meta" else device)
+    log_sum, delta = (randn(h, len(q), dtype=F32, device=q.device.type) for _ in range(2))
+    d_q = torch.zeros(q.shape, device=q.device)
+    runs = []
+    for start, end in itertools.pairwise(starts.tolist()):
+        leaves = [x[start:end].transpose(0, 1)[None].clone().requires_grad_() for x in (q, k, v)]
+        above = d_out[start:end].transpose(0, 1)[None]
+        runs.append((sdpa(*leaves) if device == "cuda" else None, leaves, above))
+    peer = lambda: [torch.autograd.grad(o, x, a, retain_graph=True) for o, x, a in runs]  # noqa: E731
+    flops = 2.5 * sum(attention_flops(1, h, n, n, d, True) for n in lengths)
+    return Work(
+        (q, k, v, d_out, log_sum, delta, starts, d_q, max(lengths)), peer, "sdpa backward, one by one", flops
+    )
+
+
 def paged_decoding(m: ModuleType, device: str) -> Work:
     b, s, h, h_kv, d = 32, 8192, 32, 8, 128
     given = m.inputs([s] * b, h, h_kv, d, device=device)
@@ -740,6 +757,13 @@ ENTRIES = (
         "attention_backward",
         "4x4096, 16x64 causal f16",
         flash_attention_backward,
+    ),
+    Entry(
+        "attention.flash_attention_varlen_backward",
+        "varlen_backward",
+        "5 sequences, 32/8x128 causal bf16",
+        varlen_backward,
+        meta=False,
     ),
     Entry(
         "attention.flash_attention_gqa_backward",

@@ -136,3 +136,18 @@ def test_flash_attention_gqa_backward(device, causal):
     d_k, d_v = kernel(q, k, v, d_out, log_sum, delta, d_q, causal=causal, **SMALL)
     for found, expected in zip((d_q, d_k, d_v), module.ref_program(q, k, v, d_out, causal), strict=True):
         close(found, expected, 3e-2)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_flash_attention_varlen_backward(device, causal):
+    module = example("flash_attention_varlen_backward")
+    torch.manual_seed(0)
+    q, k, v, d_out, starts = module.inputs([40, 1, 70, 0, 33], 4, 2, 32, device)
+    out, log_sum = module.forward(q, k, v, starts, causal)
+    delta = (out * d_out.float()).sum(-1).T.contiguous()
+    d_q = torch.zeros(q.shape, device=device)
+    kernel = compiled_for(module.varlen_backward, device)
+    d_k, d_v = kernel(q, k, v, d_out, log_sum, delta, starts, d_q, longest=70, causal=causal, **SMALL)
+    expected = module.ref_program(q, k, v, d_out, starts, causal)
+    for found, wanted in zip((d_q, d_k, d_v), expected, strict=True):
+        close(found, wanted, 3e-2)
