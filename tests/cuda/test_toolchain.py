@@ -93,7 +93,8 @@ extern "C" __global__ void scale(const unsigned* A, unsigned* B) {
   std::uint64_t wide = low;
   size_t place = threadIdx.x;
   static_assert(std::is_same<std::uint64_t, decltype(wide)>::value, "");
-  B[place] = static_cast<uint32_t>(wide);
+  uint32_t word = static_cast<uint32_t>(wide);
+  __builtin_memcpy(&B[place], &word, sizeof(word));
 }
 """
 
@@ -112,3 +113,18 @@ def test_a_header_of_the_author_that_misses_another_is_named(compiler, tmp_path)
         toolchain.compile_source(source(), parse_target("cuda:sm_80"), ["-include", str(header)])
     assert "bug of the compiler" not in str(raised.value)
     assert "nowhere_to_be_found.h" in str(raised.value)
+
+
+@pytest.mark.toolchain
+def test_headers_that_only_nvcc_can_read(tmp_path):
+    if toolchain.nvrtc() is None or toolchain.nvcc() is None:
+        pytest.skip("needs both compilers")
+    header = tmp_path / "mine.h"
+    header.write_text(
+        "#include <cstdlib>\n#include <vector>\nstatic const int factor = sizeof(std::vector<int>);\n"
+    )
+    flags = ["-include", str(header)]
+    compiled = toolchain.compile_source(source(), parse_target("cuda:sm_80"), flags)
+    assert compiled.compiler == "nvcc"
+    with pytest.raises(ToolchainError, match="NVRTC for sm_80"):
+        toolchain.compile_source(source(TEXT + "int x = y;"), parse_target("cuda:sm_80"), flags)

@@ -63,20 +63,35 @@ def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
     )
 
 
+# Functions that authors who write for nvcc call by the name of the host's compiler; NVRTC has them without.
+_HOSTS_OWN = ("memcpy", "memset")
+_THEIR_FILES = ("-I", "--include-path", "-include", "--pre-include", "--include")
+
+
 def compile_source(
     source: GeneratedSource,
     target: Target,
     options: Sequence[str] = (),
     foreign: ForeignCode = NO_FOREIGN_CODE,
 ) -> Compiled:
-    """The cubin of `source`, by NVRTC if it is there, else by nvcc.
+    """The cubin of `source`, by NVRTC if it is there, else by nvcc, which is also asked about code of the
+    author's that NVRTC refuses: it may need what only nvcc has.
 
     foreign: what of the source the author wrote.
     """
-    library = nvrtc()
+    library, compiler = nvrtc(), nvcc()
     if library is not None:
-        return library.compile(source, code_name(target), options, foreign)
-    compiler = nvcc()
+        try:
+            return library.compile(source, code_name(target), options, foreign)
+        except ToolchainError:
+            theirs = foreign.imported or foreign.whole or any(o.startswith(_THEIR_FILES) for o in options)
+            if compiler is None or not theirs:
+                raise
+            try:
+                return compile_with_nvcc(compiler, source, code_name(target), options, foreign)
+            except ToolchainError:
+                pass  # what NVRTC says, which both refuse, is told
+            raise
     if compiler is not None:
         return compile_with_nvcc(compiler, source, code_name(target), options, foreign)
     raise ToolchainError(
@@ -135,6 +150,7 @@ class Nvrtc:
         own = [option for option in options if not _ONLY_NVCC.fullmatch(option)]
         flags = [f"--gpu-architecture={arch}", "--std=c++17", "--device-as-default-execution-space", *own]
         flags += [f"--include-path={folder}" for folder in self._include]
+        flags += [f"--define-macro=__builtin_{name}={name}" for name in _HOSTS_OWN]
         program = ctypes.c_void_p()
         name = f"{source.kernel}.cu".encode()
         headers = standard_headers()
