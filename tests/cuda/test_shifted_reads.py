@@ -51,6 +51,7 @@ READS = [
     ((64, 64), (48, 32), "f[i + 16, j + 30]", True),
     ((8, 8), (8, 8), "f[i, j] + f[j, i]", False),
     ((64, 64), (64, 32), "f[i, j] - f[i, j + 32]", False),
+    ((512,), (128, 4), "f[i * 4 + j] * A[3]", True),
 ]
 NAMES = [f"{value} of {tile}" for tile, _, value, _ in READS]
 

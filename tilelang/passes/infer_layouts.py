@@ -16,6 +16,7 @@ attempt without a conflict wins).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -82,6 +83,7 @@ from tilelang.passes.walk import (
 )
 
 _RUN_BY_ALL = 256  # iterations that every thread may run where that alone is right
+_LONGEST_RUN = 64  # elements that one thread holds in a row
 
 
 @dataclass(frozen=True)
@@ -608,7 +610,7 @@ class _Inference:
         """Give a loop that nothing determines the first layout that fits what is known; the first of all if
         none does."""
         handle, first = site.stmt.__chandle__(), None
-        for root in self._roots(site, state):
+        for root in itertools.chain(self._roots(site, state), _partitions(site)):
             first = first or root
             trial = state.copy()
             trial.loops[handle] = root
@@ -682,6 +684,17 @@ def _row_major(buffer: ir.Var) -> SharedLayout:
     if not strides or None in strides:
         return linear(shape_of(buffer), bits)
     return strided(shape_of(buffer), tuple(s for s in strides if s is not None), bits)
+
+
+def _partitions(site: Site) -> Iterator[Fragment]:
+    """Runs of every length per thread: `f[i * 4 + j]` fits a fragment whose threads hold four elements in a
+    row, whatever else the loop reads one by one.
+    """
+    total = int(np.prod(site.extents)) if site.uses else 0
+    width = 2
+    while total and total % (width * site.threads) == 0 and width <= _LONGEST_RUN:
+        yield partition(site.extents, site.threads, width)
+        width *= 2
 
 
 def _register_vector(site: Site) -> int:
