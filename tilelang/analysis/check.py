@@ -30,6 +30,7 @@ from tilelang.analysis import (
     loop_past_end,
     low_occupancy,
     mask_and_loop,
+    misplaced_guard,
     misplaced_result,
     missing_dtype,
     missing_on_target,
@@ -66,6 +67,7 @@ from tilelang.analysis import (
     stale_tile,
     table_past_end,
     thread_count,
+    tile_at_point,
     unbounded_index,
     uncoalesced_access,
     uneven_grid,
@@ -86,9 +88,11 @@ from tilelang.analysis.unknown_specialisation import unknown_values
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.registry import RULES
+from tilelang.diagnostics.rules.bounds import PARTLY_USED
 from tilelang.diagnostics.rules.compat import MISSING_ON_TARGET
 from tilelang.diagnostics.rules.internal import INTERNAL_ERROR
 from tilelang.diagnostics.rules.python import STEP_LIMIT, UNSUPPORTED_LANGUAGE_NAME
+from tilelang.diagnostics.rules.shape import COPY_SHAPE
 from tilelang.diagnostics.span import FileText, Span
 from tilelang.diagnostics.suppress import apply_ignores, not_silenced
 from tilelang.facts.kernel_facts import KernelFacts
@@ -113,10 +117,12 @@ CHECKS: tuple[Check, ...] = (
     missing_dtype.check,
     odd_packed_extent.check,
     bounds.check_slices,
+    tile_at_point.check,
     bounds.check_indices,
     table_past_end.check,
     index_width.check,
     guard_at_end.check,
+    misplaced_guard.check,
     negative_index.check,
     grid_order.check,
     gemm_axes.check,
@@ -287,11 +293,18 @@ def check_program(
         if not (wrong and check is unread_write.check):
             for part in [subject] if check in WHOLE else parts:
                 found += _guarded(check, part)
+    found = _without_follow_ups(found)
     lacking = {
         p.span for p in found if p.rule == MISSING_ON_TARGET.name
     }  # says more than that we lack it too
     found = [p for p in found if p.span not in lacking or p.rule != UNSUPPORTED_LANGUAGE_NAME.name]
     return kernel_facts(subject), unique(found)
+
+
+def _without_follow_ups(found: list[Problem]) -> list[Problem]:
+    """Of a copy between slices of different sizes it says nothing more that some elements are left out."""
+    misfits = {p.span.line for p in found if p.rule == COPY_SHAPE.name}
+    return [p for p in found if p.rule != PARTLY_USED.name or p.span.line not in misfits]
 
 
 def _guarded(check: Check, subject: Subject) -> list[Problem]:

@@ -66,7 +66,7 @@ def _lets_through(subject: Subject, access: Access, dim: int, index: Index) -> G
         return None
     if any(loop in subject.loops_with_jumps for loop in access.context.loops):
         return None  # which may leave at the end
-    if any(_asks_more(subject, g.condition, start) for g in access.context.guards):
+    if any(asks_more(subject, g.condition, start) for g in access.context.guards):
         return None
     return at_end[0] if _may_reach(subject, access, start, size) else None
 
@@ -88,25 +88,25 @@ def _at_most(subject: Subject, comparison: Comparison, start: Value, size: Value
     """Whether a comparison says `start <= size`."""
     return (
         comparison.or_equal
-        and _same(subject, comparison.small, start)
-        and _same(subject, comparison.large, size)
+        and same_value(subject, comparison.small, start)
+        and same_value(subject, comparison.large, size)
     )
 
 
 def _bounds_closer(subject: Subject, comparison: Comparison, start: Value, size: Value) -> bool:
     """Whether a comparison keeps the index below something else, which may be less."""
-    return _same(subject, comparison.small, start) and not _at_most(subject, comparison, start, size)
+    return same_value(subject, comparison.small, start) and not _at_most(subject, comparison, start, size)
 
 
-def _asks_more(subject: Subject, condition: Value, start: Value, negated: bool = False) -> bool:
+def asks_more(subject: Subject, condition: Value, start: Value, negated: bool = False) -> bool:
     """Whether a condition has another say about the index: `i != N`, or one of several that may hold."""
     condition = subject.definitions.get(condition, condition)  # type: ignore[call-overload]
     if isinstance(condition, X.Not):
-        return _asks_more(subject, condition.a, start, not negated)
+        return asks_more(subject, condition.a, start, not negated)
     if isinstance(condition, X.And if negated else X.Or):
         return _about(subject, condition, start)
     if isinstance(condition, X.And | X.Or):
-        return any(_asks_more(subject, part, start, negated) for part in (condition.a, condition.b))
+        return any(asks_more(subject, part, start, negated) for part in (condition.a, condition.b))
     return isinstance(condition, X.EQ | X.NE) and _about(subject, condition, start)
 
 
@@ -118,10 +118,10 @@ def _about(subject: Subject, condition: Value, start: Value) -> bool:
     sides = (condition.a, condition.b) if isinstance(condition, _BINARY) else ()
     if isinstance(condition, X.And | X.Or):
         return any(_about(subject, side, start) for side in sides)
-    return any(_same(subject, side, start) for side in sides)
+    return any(same_value(subject, side, start) for side in sides)
 
 
-def _same(subject: Subject, a: Value, b: Value) -> bool:
+def same_value(subject: Subject, a: Value, b: Value) -> bool:
     one, other = as_int(a), as_int(b)
     if one is not None or other is not None:
         return one == other

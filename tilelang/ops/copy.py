@@ -29,7 +29,7 @@ from tilelang.ops.operands import (
     times,
 )
 from tilelang.ops.slices import broadcast_text, slice_text
-from tilelang.ops.source_edits import lone_statement_indent, text_of
+from tilelang.ops.source_edits import lone_statement_indent, swap_sizes, text_of
 from tilelang.ops.tile_op import CheckContext, Mode, OpDescription, RegionAccess, TileOp
 from tilelang.ops.tma import TmaCopy, is_tma, verify_tma
 
@@ -136,8 +136,59 @@ def verify(record: OpRecord, context: CheckContext) -> Iterator[Problem]:
     if parts and len(parts) == len(extents.mismatches) and side_that_iterates(src, dst) is src:
         yield _part_of_destination(record, src, dst, parts, context)
         return
+    turned = _turned(extents.mismatches, context)
+    if turned is not None:
+        yield _other_way_round(record, src, dst, turned, context)
+        return
     for mismatch in extents.mismatches:
         yield _mismatch(record, src, dst, mismatch, context)
+
+
+def _turned(found: Sequence[Mismatch], context: CheckContext) -> tuple[Mismatch, Mismatch] | None:
+    """Two misfits that would be none if two dimensions of one side changed places."""
+    if len(found) != 2 or any(m.src_dim is None or m.dst_dim is None for m in found):
+        return None
+    first, second = found
+    equal = context.prover.equal
+    fits = equal(first.src_extent, second.dst_extent) and equal(second.src_extent, first.dst_extent)
+    return (first, second) if fits is True else None
+
+
+def _other_way_round(
+    record: OpRecord, src: Region, dst: Region, found: tuple[Mismatch, Mismatch], context: CheckContext
+) -> Problem:
+    first, second = found
+    fixes = []
+    for region, a, b in ((src, first.src_dim, second.src_dim), (dst, first.dst_dim, second.dst_dim)):
+        if a is None or b is None:
+            continue
+        if region.whole:
+            edits = swap_sizes(region.buffer.span, context.text, a, b)
+            title = f"Swap the sizes of {region.buffer.name}"
+        else:
+            edits = _swapped_entries(region, a, b, context)
+            title = f"Swap the two slices of {region.buffer.name}"
+        if edits:
+            fixes.append(Fix(title, edits))
+    return rules.COPY_TRANSPOSED.at(
+        record.span_of("dst"),
+        related=declared(src.buffer, dst.buffer),
+        fixes=tuple(fixes),
+        src=src.text(),
+        dst=dst.text(),
+        src_size=show(first.src_extent),
+        dst_size=show(first.dst_extent),
+        src_dim=first.src_dim,
+        src_second=second.src_dim,
+    )
+
+
+def _swapped_entries(region: Region, a: int, b: int, context: CheckContext) -> tuple[Edit, ...]:
+    if region.indices is None:
+        return ()
+    one, other = region.indices[a].span, region.indices[b].span
+    texts = text_of(one, context.text), text_of(other, context.text)
+    return (Edit(one, texts[1]), Edit(other, texts[0])) if all(texts) else ()
 
 
 def _part_of_destination(
@@ -181,6 +232,8 @@ def _mismatch(record: OpRecord, src: Region, dst: Region, found: Mismatch, conte
         )
     if found.kind == "source-smaller" and side_that_iterates(src, dst) is dst:
         fixes = _resized(record, "dst", dst, found.dst_dim, found.src_extent, context)
+        if dst.whole and not src.whole:  # the tile is there to be filled
+            fixes = (*_resized(record, "src", src, found.src_dim, found.dst_extent, context), *fixes)
         return rules.COPY_SOURCE_SMALLER.at(
             record.span_of("src"), related=related, fixes=fixes, **names, **sizes
         )

@@ -207,6 +207,16 @@ def shape_edit(call: Span, source: str, dim: int, old: int, new: int) -> Edit | 
     return Edit(_span_in(call, source, found), str(new))
 
 
+def swap_sizes(call: Span, source: str, first: int, second: int) -> tuple[Edit, ...]:
+    """Exchange two extents of the shape that the call at a span gives first, as a tuple or a list."""
+    node = _call_at(call, source)
+    shape = node.args[0] if node is not None and node.args else None
+    if not isinstance(shape, ast.Tuple | ast.List) or max(first, second) >= len(shape.elts):
+        return ()
+    one, other = (_span_in(call, source, shape.elts[k]) for k in (first, second))
+    return Edit(one, span_text(other, source)), Edit(other, span_text(one, source))
+
+
 def last_argument(call: Span, source: str) -> Span | None:
     """The empty span behind the last argument of the call at a span; None if it has none."""
     node = _call_at(call, source)

@@ -50,6 +50,14 @@ INDEX_LET_THROUGH = replace(
     message="this lets {index} be {size}, but dimension {dim} of {buffer} has {size} elements and ends one "
     "before: compare with `<`",
 )
+MISPLACED_GUARD = Rule(
+    "misplaced-guard",
+    "bounds",
+    Severity.WARNING,
+    "A condition should keep an index below the size of the dimension that it walks.",
+    "this keeps {index} below {bound}, the size of dimension {other} of {buffer}, but the index walks "
+    "dimension {dim}: compare with {right}",
+)
 INDEX_GROWS = replace(
     INDEX_OUT_OF_BOUNDS,
     level=Severity.WARNING,

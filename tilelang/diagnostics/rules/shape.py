@@ -111,6 +111,17 @@ COPY_DESTINATION_LARGER = replace(
     message="{src} has {src_size} elements along dimension {src_dim}, {dst} has {dst_size} along dimension "
     "{dst_dim}: the copy writes the first {src_size} and leaves the others as they are",
 )
+COPY_TRANSPOSED = replace(
+    COPY_SHAPE,
+    message="{src} has {src_size} x {dst_size} elements along dimensions {src_dim} and {src_second}, {dst} "
+    "has {dst_size} x {src_size}: one of them is written the other way round",
+)
+COPY_BEGINS_ELSEWHERE = replace(
+    COPY_SHAPE,
+    level=Severity.WARNING,
+    message="{region} begins a tile of {tile} that takes its last dimensions: [{start}, {end}) of dimension "
+    "{second}, and of dimension {first} one element, although it goes on by {step} there{instead}",
+)
 COPY_SHRINKS = replace(
     COPY_SHAPE,
     level=Severity.WARNING,
