@@ -2,12 +2,13 @@
 
 The release brings a tvm of its own; code around kernels reaches it by `from tilelang import tvm` or by
 `import tvm`. What stock tvm has under another name is given the released one too; nothing that it has is
-changed.
+changed, but that a `PrimFunc` is also made with a `buffer_map`.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 from typing import Any
 
 import tvm
@@ -55,6 +56,32 @@ def add_released_names() -> None:
         for name, value in names.items():
             if not hasattr(place, name):
                 setattr(place, name, value)
+    _take_buffer_maps()
+
+
+def _take_buffer_maps() -> None:
+    """Let `PrimFunc(params, body, buffer_map=...)` make a function: the release keeps the tensors of parameters
+    in that map, here they are the parameters. Calls without the keyword are what they were.
+    """
+    make = X.PrimFunc.__init__
+    if "buffer_map" in inspect.signature(make).parameters:
+        return
+
+    def init(
+        self: Any,
+        params: Any,
+        body: Any,
+        ret_type: Any = None,
+        attrs: Any = None,
+        span: Any = None,
+        *,
+        buffer_map: Any = None,
+    ) -> None:
+        pairs = list(buffer_map.items()) if buffer_map else []
+        given = [next((b for v, b in pairs if v is p or v.same_as(p)), p) for p in params]
+        make(self, given, body, ret_type, attrs, span)
+
+    X.PrimFunc.__init__ = init
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
