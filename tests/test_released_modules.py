@@ -130,3 +130,21 @@ class TestWalks:
         assert type(ir_transform(X.Evaluate(n + 1), None, to_mul, ["tirx.Sub"]).value) is X.Add
         five = lambda node: X.const(5, "int32") if isinstance(node, X.Add) else None  # noqa: E731
         assert int(ir_transform(X.Evaluate(n + 1), five, None).value) == 5
+
+    def test_functions_are_made_with_a_buffer_map(self):
+        """As a pass of the author's does that changes a kernel's body."""
+        import tvm
+        from tvm import tirx as X
+
+        from tilelang.jit.tile_function import TileFunction
+
+        a, n = X.decl_buffer((4,), "float32", "A"), X.Var("n", "int32")
+        body = X.Evaluate(n)
+        made = TileFunction.of(X.PrimFunc([a, n], body))
+        again = X.PrimFunc(
+            params=list(made.params), body=body, ret_type=made.ret_type, buffer_map=dict(made.buffer_map)
+        )
+        assert tvm.ir.structural_equal(made, again)
+        handle = X.Var("A_handle", "handle")
+        given = X.PrimFunc([handle, n], body, buffer_map={handle: a})
+        assert [p.name for p in given.params] == ["A", "n"] and X.is_buffer_var(given.params[0])

@@ -97,6 +97,31 @@ def product(A, B):
     assert "wgmma_commit" not in source and source.count("wgmma_wait<0>();") == 1
 
 
+@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_90"])
+def test_a_gemm_with_a_barrier_is_complete_when_it_ends(target, rng):
+    text = """
+@tilelang.jit
+def product(A, B):
+    A: T.Tensor((64, 32), "float16")
+    B: T.Tensor((32, 64), "float16")
+    C = T.empty((64, 64), "float32")
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((64, 32), "float16")
+        b = T.alloc_shared((32, 64), "float16")
+        c = T.alloc_fragment((64, 64), "float32")
+        BARRIER
+        T.copy(A, a)
+        T.copy(B, b)
+        T.gemm(a, b, c, clear_accum=True, mbar=bar)
+        T.copy(c, C)
+    return C
+"""
+    made = "bar = T.alloc_barrier(1)" if target == "cuda:sm_90" else "bar = None"
+    a, b, c = random(rng, (64, 32), "float16"), random(rng, (32, 64), "float16"), poison((64, 64), "float32")
+    run(lower_text(HEAD + text.replace("BARRIER", made), target), {"A": a, "B": b, "C": c})
+    close(c, a.astype(np.float64) @ b.astype(np.float64), 1e-4)
+
+
 WRONG = [
     ('"m64n64k16"', '"m64n64k8"', "m64nNk16 with N a multiple of 8 up to 256, not m64n64k8"),
     ('"m64n64k16"', '"64x64"', 'is like "m64n128k16"'),

@@ -88,7 +88,7 @@ class _Product:
     held: Any = None  # (array, places, values) of an operand in registers
 
 
-@dataclass
+@dataclass(eq=False)
 class _Actor:
     """Threads of a block that run in step: all of them, or a warp group where groups wait for each other."""
 
@@ -255,10 +255,15 @@ class _Block:
         name = str(value.op.name) if isinstance(value, ir.Call) and isinstance(value.op, ir.Op) else ""
         if name in ("tl.sync", "tl.named_sync"):
             self._count(name)
-            if name == "tl.sync" or len(self.actors) > 1:
-                self._together(mask, "a barrier")
             number = 0 if name == "tl.sync" else int(value.args[0].value)
             expected = self.threads if name == "tl.sync" else int(value.args[1].value)
+            if len(self.actors) > 1 and expected == mask.sum():
+                self._whole(mask, "a barrier", 32)
+                who = self.number[mask]  # warps that are here together wait for nobody else
+                self.shared.order.learn(who, self.shared.order.publish(who))
+                return
+            if name == "tl.sync" or len(self.actors) > 1:
+                self._together(mask, "a barrier")
             yield from self._meet(number, expected, mask, True)
             self.statistics.barriers += name == "tl.sync" and self.actor is self.actors[-1]
         elif name == "tl.sync_grid":
@@ -888,8 +893,8 @@ class _Block:
                 held = (array, (own, places), given)
                 left = wgmma.fragment(given.view(instructions.OPERANDS[op.operand]))
             else:
-                left = self._described(values[0][mine], 64, op.a_turned, op.operand)
-            right = self._described(values[1][mine], op.n, op.b_turned, op.right)
+                left = self._described(values[0][mine], 64, op.a_turned, op.operand, first)
+            right = self._described(values[1][mine], op.n, op.b_turned, op.right, first)
             place = (own, at[mine])
             key = (d.source.__chandle__(), first, int(at[first, 0]))
             before = [p for p in self._going_on() if p.key == key]
@@ -900,14 +905,14 @@ class _Block:
             self.read = []
             registers[place] = poison(new.shape, str(d.source.dtype))
 
-    def _described(self, bits: np.ndarray, rows: int, turned: bool, operand: str) -> np.ndarray:
-        """An operand through the descriptor that the threads of a warp group give alike."""
+    def _described(self, bits: np.ndarray, rows: int, turned: bool, operand: str, thread: int) -> np.ndarray:
+        """An operand through the descriptor that the threads of a warp group give alike, from `thread` on."""
         if (bits != bits[0]).any():
             raise EmulationError(f"line {self.line}: the threads of a warpgroup give different descriptors")
         one, what = wgmma.described(int(bits[0])), f"line {self.line}: a described tile"
 
         def read(places: np.ndarray) -> np.ndarray:
-            found = self.shared.read_by_proxy(np.full(len(places), self.number[0]), places, 16, what)
+            found = self.shared.read_by_proxy(np.full(len(places), thread), places, 16, what)
             self.read.append((places, found.copy(), what))
             return found
 

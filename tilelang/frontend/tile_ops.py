@@ -52,8 +52,9 @@ def record_operation(
             what += "; T.clear sets zeros, T.fill(tile, value) another value"
         run.report(BAD_ARGUMENTS, call.span_of("annotations"), callee=call.callee, what=what)
     for name, argument in call.arguments.items():
-        # Who moves what changes the speed only, and is chosen here.
-        if name in ("annotations", "loop_layout") or name in fixed:
+        # Who moves what changes the speed only, and is chosen here. A barrier of T.gemm is for products in
+        # tensor memory: all others are complete when it ends, and nothing arrives there.
+        if name in ("annotations", "loop_layout", "mbar") or name in fixed:
             continue
         value = argument.value if name in unsupported else _operand(run, call, name, argument)
         if isinstance(value, Unknown):

@@ -60,8 +60,8 @@ def add_released_names() -> None:
 
 
 def _take_buffer_maps() -> None:
-    """Let `PrimFunc(params, body, buffer_map=...)` make a function: the release keeps the tensors of parameters
-    in that map, here they are the parameters. Calls without the keyword are what they were.
+    """Let `PrimFunc(params, body, buffer_map=...)` make a function: the release keeps the tensors of
+    parameters in that map, here they are the parameters. Calls without the keyword are what they were.
     """
     make = X.PrimFunc.__init__
     if "buffer_map" in inspect.signature(make).parameters:

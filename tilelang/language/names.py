@@ -73,7 +73,7 @@ def _entries(kind: EntryKind, names: str) -> dict[str, Entry]:
 
 _TILE_OPS = {
     "copy": Entry("tile_op", "copy"),
-    "gemm": Entry("tile_op", "gemm", unsupported=frozenset({"mbar"})),
+    "gemm": Entry("tile_op", "gemm"),
     "gemm_sp": Entry("tile_op", "gemm_sp"),
     "wgmma_gemm": Entry("tile_op", "gemm", {"asynchronous": True}),
     "wgmma_mma": Entry("tile_op", "gemm", {"asynchronous": True}),

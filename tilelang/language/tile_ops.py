@@ -62,7 +62,8 @@ def gemm(
     Dtypes: A and B alike: float16, bfloat16, float32 (computed as TF32 on tensor cores), float64, int8, uint8
     or 8-bit floats; 8-bit ones may be mixed on NVIDIA GPUs.
     policy: how warps divide C. clear_accum: start from zero instead of C, may be an expression such as `k
-    == 0`.
+    == 0`. mbar: where products in tensor memory (sm_100) arrive; others are complete when T.gemm ends, and
+    nothing arrives.
     """
     raise OutsideKernelError("gemm")
 
