@@ -91,7 +91,7 @@ def _short(uses: TensorUses, use: TensorUse) -> Iterator[Problem]:
         )
         for one in passes if whole is not None else ():
             missing = _left_out(uses, use, dim, (*one.places, *single))
-            if missing is None or one is whole:
+            if missing is None or one is whole or not _walks(one, dim):
                 continue
             tile = max(uses.number(p.extents[dim]) or 0 for p in one.places)
             tile = max(tile, *(_reach(uses, p, dim) for p in one.places))
@@ -120,6 +120,17 @@ def _passes(use: TensorUse) -> tuple[list[_Pass], list[GlobalPlace]]:
         else:
             found.setdefault(outer, []).append(place)
     return [_Pass(loop, tuple(places)) for loop, places in found.items()], single
+
+
+def _walks(one: _Pass, dim: int) -> bool:
+    """Whether loops that run in order go along a dimension, not those over threads alone."""
+    return any(
+        v in free_vars(place.starts[dim])
+        for place in one.places
+        for x in place.context.loops
+        if x.kind in _IN_ORDER
+        for v in x.vars
+    )
 
 
 def _reach(uses: TensorUses, place: GlobalPlace, dim: int) -> int:
