@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from typing import Any
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ def kernel(body: str, name: str) -> T.PrimFunc:
     text = f"@T.prim_func\ndef main({tensors}):\n    with T.Kernel(1, threads=64):\n{lines}"
     path = f"<{name}>"
     linecache.cache[path] = (len(text), None, text.splitlines(True), path)
-    names = {"T": T}
+    names: dict[str, Any] = {"T": T}
     exec(compile(text, path, "exec"), names)
     return names["main"]
 

@@ -64,9 +64,8 @@ def lower(
     assert options.target is not None
     func = tile_function(func_or_mod, options)
     lowered = lower_func(func, options)
-    source = lowered.source.text
-    if options.asks_for_c:
-        source = edited_c(c_source(lowered))
+    shown = c_source(lowered) if options.asks_for_c else None  # None too for what C has no words for
+    source = lowered.source.text if shown is None else edited_c(shown)
     artifact = CompiledArtifact(
         IRModule(),
         IRModule({lowered.name: lowered.func.with_attr(LOWERED, True)}),
