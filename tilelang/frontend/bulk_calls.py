@@ -67,8 +67,8 @@ def _descriptor(run: Run, call: Bound) -> Any:
     tensor = values[2].buffer if isinstance(values[2], BufferData) else values[2]
     if not isinstance(tensor, Buffer) or tensor.scope != "global":
         return _wrong(run, call, items[2], f"the tensor must be given as X.data, not {named_type(values[2])}")
-    parts = [items[3 + k * rank : 3 + (k + 1) * rank] for k in range(4)]
-    return _described(run, call, tensor, items[0], _Given(*parts, items[3 + 4 * rank :]))
+    shape, strides, box, steps = (items[3 + k * rank : 3 + (k + 1) * rank] for k in range(4))
+    return _described(run, call, tensor, items[0], _Given(shape, strides, box, steps, items[3 + 4 * rank :]))
 
 
 def _described(run: Run, call: Bound, tensor: Buffer, dtype: Argument, given: _Given) -> Any:
