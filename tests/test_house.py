@@ -154,6 +154,25 @@ def test_compiler_rooms_import_in_one_direction():
     assert not found, "\n".join(found)
 
 
+# The frontend's own rooms, from the ground up: what all of them share lies in `frontend/` itself.
+FRONTEND_ROOMS = ("", "operations", "python", "environments")
+
+
+def test_rooms_of_the_frontend_import_in_one_direction():
+    base, found = ROOT / "tilelang" / "frontend", []
+    for path in python_files("tilelang/frontend"):
+        place = path.relative_to(base).parts
+        allowed = FRONTEND_ROOMS[: FRONTEND_ROOMS.index(place[0] if len(place) > 1 else "") + 1]
+        for line, module in imports(path.read_text(), "tilelang.frontend"):
+            parts = module.split(".")
+            if parts[:2] == ["tilelang", "frontend"] and len(parts) > 2:
+                room = parts[2] if (base / parts[2]).is_dir() else ""
+                if room not in allowed:
+                    found.append(f"{path.relative_to(ROOT)} line {line} imports {module}")
+    assert {p.name for p in base.iterdir() if any(p.glob("*.py"))} == {*FRONTEND_ROOMS} - {""}
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize(
     ("room", "source"),
     [

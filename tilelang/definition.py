@@ -17,9 +17,9 @@ from tilelang.analysis.subject import Subject
 from tilelang.arch.target import Target
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.registry import RULES
-from tilelang.frontend.live import live_function, trace_lazy
+from tilelang.frontend.environments.live import live_function, trace_lazy
 from tilelang.frontend.model import Function
-from tilelang.frontend.native_functions import SourceNotFound
+from tilelang.frontend.python.native_functions import SourceNotFound
 from tilelang.ir.tile_program import TileProgram
 from tilelang.jit.compiling import prim_func_of, raise_errors
 from tilelang.jit.options import default_target

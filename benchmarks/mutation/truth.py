@@ -25,8 +25,8 @@ from tilelang.arch.tables import limits
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Severity
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.ir.build import build_prim_func
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Evaluate, TileProgram, walk

@@ -11,7 +11,7 @@ import tilelang
 from tests.analysis.kernels import fixed, source
 from tilelang.analysis.check import check_kernel, check_source
 from tilelang.diagnostics.error import KernelError
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.static_module import StaticModule
 
 
 def test_a_backend_that_there_is_not_is_named():

@@ -13,8 +13,8 @@ from tilelang.analysis import check as checks
 from tilelang.analysis.check import check_source
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Problem, Severity
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 
 QUICKSTART = """
 @tilelang.jit

@@ -71,8 +71,8 @@ def test_facts_agree_with_what_is_lowered():
     """The editor's numbers come from tables; the lowering of the same kernel must give the same ones."""
     from tests.analysis.kernels import source
     from tilelang.arch.target import parse_target
-    from tilelang.frontend.specialise import trace_static
-    from tilelang.frontend.static_module import StaticModule
+    from tilelang.frontend.environments.specialise import trace_static
+    from tilelang.frontend.environments.static_module import StaticModule
     from tilelang.jit.compiling import prim_func_of
     from tilelang.targets import driver
 

@@ -7,8 +7,8 @@ import pytest
 from tilelang.analysis.launches import launch_by_launch
 from tilelang.analysis.subject import Subject
 from tilelang.arch.target import parse_target
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 
 _BODY = """
 import tilelang

@@ -77,7 +77,7 @@ def test_a_process_does_many_tasks():
 
 
 def test_a_file_that_trips_the_analysis_is_said_and_the_others_are_checked(capsys, tmp_path, monkeypatch):
-    from tilelang.frontend import static_module
+    from tilelang.frontend.environments import static_module
 
     class Trips(static_module.StaticModule):
         def __init__(self, path: str, text: str) -> None:

@@ -14,7 +14,7 @@ from tilelang.cli.usage import UsageError, read_choice, split_kernel
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.span import Span
 from tilelang.facts.project import Project, Projects
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.ir.values import Unknown
 
 

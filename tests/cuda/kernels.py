@@ -9,8 +9,8 @@ import numpy as np
 
 from tests.emulator.block import Statistics, run
 from tilelang.arch.target import parse_target
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.jit.compiling import prim_func_of
 from tilelang.targets.driver import lower
 from tilelang.targets.lowered import LoweredKernel

@@ -11,8 +11,8 @@ import torch
 from tests.cuda.kernels import EXAMPLES
 from tests.emulator.block import run
 from tilelang.arch.target import parse_target
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.jit.compiling import prim_func_of
 from tilelang.targets.driver import lower
 

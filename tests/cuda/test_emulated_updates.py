@@ -12,7 +12,7 @@ from tests.cuda.kernels import lower_text
 from tests.emulator.block import run as emulate
 from tests.frontend.programs import live_module
 from tilelang.arch.target import parse_target
-from tilelang.frontend.live import trace_eager
+from tilelang.frontend.environments.live import trace_eager
 from tilelang.jit.compiling import prim_func_of
 from tilelang.reference import run as meaning
 

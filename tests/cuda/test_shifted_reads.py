@@ -12,8 +12,8 @@ from tests.frontend.programs import BUILD
 from tilelang.analysis.check import check_source
 from tilelang.arch.target import parse_target
 from tilelang.diagnostics.error import KernelError
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.ir.build import build_prim_func
 from tilelang.reference import run as meaning
 from tilelang.targets.driver import lower

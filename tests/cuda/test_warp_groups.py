@@ -20,8 +20,8 @@ from tests.emulator.memory import EmulationError, poison
 from tilelang.arch.cuda import DISABLE_WARP_SPECIALISED
 from tilelang.arch.target import parse_target
 from tilelang.diagnostics.error import KernelError
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.jit.compiling import prim_func_of
 from tilelang.jit.functions import JITFunction
 from tilelang.passes.specialise_warps import GROUP, SPLITS, Refusal, specialise_warps

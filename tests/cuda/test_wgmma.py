@@ -20,8 +20,8 @@ from tests.emulator.memory import EmulationError, SharedMemory, numpy_dtype, poi
 from tilelang.analysis.check import check_program
 from tilelang.arch.cuda import DISABLE_WGMMA
 from tilelang.arch.target import parse_target
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.ir import tile_ops
 from tilelang.jit.compiling import prim_func_of
 from tilelang.passes.walk import remake

@@ -31,8 +31,8 @@ from tilelang.arch.target import parse_target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem
 from tilelang.facts.reports import FileReport
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.jit.compiling import prim_func_of
 from tilelang.targets import driver
 

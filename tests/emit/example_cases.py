@@ -11,8 +11,8 @@ import numpy as np
 
 from tests.emit.host_run import random_array
 from tilelang.arch.target import parse_target
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.jit.compiling import prim_func_of
 from tilelang.runtime.plan import TensorParam
 from tilelang.runtime.sizes import compile_size

@@ -11,9 +11,9 @@ from itertools import count
 from typing import Any
 
 from tilelang.diagnostics.problem import Problem
-from tilelang.frontend.live import trace_eager
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.live import trace_eager
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.ir.build import build_prim_func
 from tilelang.ir.tile_program import TileProgram
 from tilelang.ops.registry import TILE_OPS

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilelang.analysis.check import check_kernel
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.static_module import StaticModule
 
 HEAD = """\
 import typing

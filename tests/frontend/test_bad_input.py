@@ -10,8 +10,8 @@ import pytest
 
 from tilelang.analysis.check import check_source
 from tilelang.diagnostics.problem import Problem, Severity
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 
 HEAD = "import tilelang\nimport tilelang.language as T\n"
 SECONDS = 60

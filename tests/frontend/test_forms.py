@@ -9,8 +9,8 @@ import pytest
 
 from tilelang.analysis.check import check_source
 from tilelang.diagnostics.problem import Severity
-from tilelang.frontend.specialise import known_specialisations, trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import known_specialisations, trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 
 HERE = Path(__file__).parent
 PRELUDE = "import tilelang\nimport tilelang.language as T\n"

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.frontend.test_mutilated import SOURCES, Cut, cuts, mutilated
-from tilelang.frontend.incremental_parse import IncrementalParser
+from tilelang.frontend.environments.incremental_parse import IncrementalParser
 
 TEXT = '''"""Kernels."""
 import tilelang

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.frontend.test_forms import PRACTICE, forms, whole
 from tilelang.analysis.check import check_source
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.static_module import StaticModule
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 SOURCES = [whole(text) for _, text in forms()]

@@ -13,7 +13,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from tests.frontend.programs import jitted, live, script, static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.static_module import StaticModule
 
 HEAD = """
 import collections

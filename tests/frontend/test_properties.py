@@ -19,9 +19,9 @@ from tvm import tirx as X
 
 from tests.frontend.programs import BUILD, body, jitted, live, script, static
 from tilelang.diagnostics.problem import Severity
-from tilelang.frontend.live import trace_eager, trace_lazy
-from tilelang.frontend.specialise import known_specialisations, trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.live import trace_eager, trace_lazy
+from tilelang.frontend.environments.specialise import known_specialisations, trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.ir.build import build_prim_func
 from tilelang.ir.tile_program import Store, TileProgram, walk
 

@@ -6,8 +6,8 @@ import pytest
 
 from tilelang.analysis.check import check_source
 from tilelang.diagnostics.problem import Problem, Severity
-from tilelang.frontend.specialise import known_specialisations
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import known_specialisations
+from tilelang.frontend.environments.static_module import StaticModule
 
 HEAD = """import tilelang
 import tilelang.language as T

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tilelang.frontend.specialise import known_specialisations, trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import known_specialisations, trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 
 KERNEL = """
 def k(A):

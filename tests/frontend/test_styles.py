@@ -19,9 +19,9 @@ from tests.frontend.programs import BUILD, live_module
 from tests.frontend.test_properties import STATEMENTS, around
 from tilelang.cli.notebooks import read_notebook
 from tilelang.diagnostics.problem import Severity
-from tilelang.frontend.live import trace_eager, trace_lazy
-from tilelang.frontend.specialise import known_specialisations, trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.live import trace_eager, trace_lazy
+from tilelang.frontend.environments.specialise import known_specialisations, trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.ir.build import build_prim_func
 from tilelang.ir.tile_program import TileProgram
 from tilelang.language.functions import PrimFunc

@@ -13,8 +13,8 @@ from tilelang.arch.target import parse_target
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.facts.kernel_facts import BufferFact, KernelFacts, OpFact
 from tilelang.facts.reports import KernelReport
-from tilelang.frontend.specialise import chosen_specialisation, trace_static, with_call_sizes
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import chosen_specialisation, trace_static, with_call_sizes
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.jit.compiling import prim_func_of
 from tilelang.jit.details import detailed_report
 from tilelang.targets import driver

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lsp.marked import span_of, text_at
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang_lsp.documents.document import Document, Replacement
 from tilelang_lsp.documents.edits import carried, is_empty, smallest_replacement
 from tilelang_lsp.documents.line_index import LineIndex, column_from_units, units_from_column

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.lsp.test_engine import Recorder
 from tilelang.analysis.check import check_kernel
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang_lsp.documents.document import Document, Replacement
 from tilelang_lsp.engine.answers import FileAnswer, file_answer
 from tilelang_lsp.engine.messages import CheckAnswer, CheckRequest

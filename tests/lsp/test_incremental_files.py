@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.lsp.test_engine import Recorder
 from tests.lsp.test_incremental import RealCompiler, known_of
-from tilelang.frontend.incremental_parse import IncrementalParser
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.incremental_parse import IncrementalParser
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang_lsp.documents.document import Document, Replacement
 from tilelang_lsp.engine.answers import FileAnswer, file_answer
 from tilelang_lsp.engine.messages import CheckAnswer, CheckRequest

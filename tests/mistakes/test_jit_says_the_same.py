@@ -12,8 +12,8 @@ import pytest
 from tilelang.analysis.check import check_kernel
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Severity
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.targets import driver
 
 WRONG = sorted((Path(__file__).parent / "wrong").glob("*.py"))

@@ -15,8 +15,8 @@ from tilelang.analysis.check import check_source
 from tilelang.arch.target import parse_target
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Severity
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.jit.compiling import prim_func_of
 from tilelang.reference import run
 from tilelang.targets.driver import lower

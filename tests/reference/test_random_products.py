@@ -21,8 +21,8 @@ from tests.reference.test_random_tiles import inputs
 from tilelang.arch.cuda import DISABLE_WARP_SPECIALISED, DISABLE_WGMMA
 from tilelang.arch.target import parse_target
 from tilelang.diagnostics.error import KernelError
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.jit.compiling import prim_func_of
 from tilelang.jit.functions import JITFunction
 from tilelang.jit.options import CompileOptions

@@ -13,8 +13,8 @@ import tilelang.language as T
 from tests.threads import kernels
 from tests.threads.test_threads import CASES, check
 from tilelang.arch.target import parse_target
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.jit.compiling import prim_func_of
 from tilelang.reference import ReferenceFailure, run
 

@@ -18,8 +18,8 @@ from tests.on_device import DEVICES, compiled_for, random
 from tests.threads import kernels
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.error import KernelError
-from tilelang.frontend.specialise import trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.jit.compiling import prim_func_of
 from tilelang.targets.cuda.toolchain import compile_source, nvcc, nvrtc
 from tilelang.targets.driver import lower

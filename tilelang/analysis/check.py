@@ -97,13 +97,13 @@ from tilelang.diagnostics.span import FileText, Span
 from tilelang.diagnostics.suppress import apply_ignores, not_silenced
 from tilelang.facts.kernel_facts import KernelFacts
 from tilelang.facts.reports import FileReport, KernelReport
-from tilelang.frontend.specialise import (
+from tilelang.frontend.environments.specialise import (
     Specialisation,
     chosen_specialisation,
     known_specialisations,
     trace_static,
 )
-from tilelang.frontend.static_module import KernelSource, StaticModule
+from tilelang.frontend.environments.static_module import KernelSource, StaticModule
 from tilelang.ir.tile_program import TileProgram
 from tilelang.ops.registry import TILE_OPS
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 
 from tilelang.diagnostics.problem import Edit, Fix, Problem
 from tilelang.diagnostics.rules.python import UNKNOWN_SPECIALISATION
-from tilelang.frontend.host_calls import all_arguments
-from tilelang.frontend.specialise import comment_names
-from tilelang.frontend.static_module import KernelSource, StaticModule
+from tilelang.frontend.environments.host_calls import all_arguments
+from tilelang.frontend.environments.specialise import comment_names
+from tilelang.frontend.environments.static_module import KernelSource, StaticModule
 from tilelang.ir.tile_program import TileProgram
 
 

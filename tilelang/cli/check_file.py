@@ -22,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from tilelang.facts.reports import FileReport, KernelReport
-    from tilelang.frontend.static_module import KernelSource, StaticModule
+    from tilelang.frontend.environments.static_module import KernelSource, StaticModule
 
 # A fix can make room for another one, as the removal of a name makes its import unused; this many times.
 _ROUNDS = 8

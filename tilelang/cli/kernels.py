@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilelang.cli.usage import UsageError
-from tilelang.frontend.specialise import chosen_specialisation, kernel_function, trace_static
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import chosen_specialisation, kernel_function, trace_static
+from tilelang.frontend.environments.static_module import StaticModule
 
 
 def the_kernel(file: Path, text: str, name: str | None) -> str:

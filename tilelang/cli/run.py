@@ -63,7 +63,7 @@ def execute(options: argparse.Namespace) -> int:
 def _report(file: Path, text: str, name: str | None, choice: Mapping[str, str]) -> KernelReport:
     from tilelang.analysis.check import check_kernel
     from tilelang.cli.kernels import check_choice, the_kernel
-    from tilelang.frontend.static_module import StaticModule
+    from tilelang.frontend.environments.static_module import StaticModule
 
     qualified_name = the_kernel(file, text, name)
     check_choice(file, text, qualified_name, choice)

@@ -20,7 +20,7 @@ from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.render import to_text
 from tilelang.diagnostics.rules.bounds import GUARDED_TAIL
 from tilelang.env import is_cache_enabled
-from tilelang.frontend.extern_calls import COMPILE_FLAGS
+from tilelang.frontend.operations.extern_calls import COMPILE_FLAGS
 from tilelang.ir.build import OUTPUTS, WORKSPACES, build_prim_func
 from tilelang.ir.tile_program import Launch, TileProgram
 from tilelang.ir.values import Unknown

@@ -25,8 +25,8 @@ from tilelang.diagnostics.rules.layout import FRAGMENT_RUNTIME_EXTENT
 from tilelang.diagnostics.suppress import apply_ignores
 from tilelang.facts.kernel_facts import BufferFact, KernelFacts, LaunchFact, OpFact
 from tilelang.facts.reports import KernelReport
-from tilelang.frontend.specialise import Specialisation, trace_static, with_call_sizes
-from tilelang.frontend.static_module import KernelSource, StaticModule
+from tilelang.frontend.environments.specialise import Specialisation, trace_static, with_call_sizes
+from tilelang.frontend.environments.static_module import KernelSource, StaticModule
 from tilelang.ir.build import build_prim_func
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Do, TileProgram, walk

@@ -17,8 +17,7 @@ from tvm import IRModule
 from tvm import tirx as X
 
 from tilelang.diagnostics.problem import Severity
-from tilelang.frontend.early_reads import early_reads, given_tensor
-from tilelang.frontend.live import (
+from tilelang.frontend.environments.live import (
     ConstSource,
     SourceNotFound,
     const_sources,
@@ -26,6 +25,7 @@ from tilelang.frontend.live import (
     trace_eager,
     trace_lazy,
 )
+from tilelang.frontend.python.early_reads import early_reads, given_tensor
 from tilelang.ir.tile_program import TileProgram
 from tilelang.jit.compiling import compile_func, compile_program, prim_func_of, raise_errors
 from tilelang.jit.kernel import JITKernel

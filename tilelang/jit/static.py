@@ -9,8 +9,8 @@ from tilelang.arch.target import parse_target
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.layout import TILE_WITHOUT_SIZE
 from tilelang.facts.reports import GeneratedSource
-from tilelang.frontend.specialise import chosen_specialisation, trace_static, with_call_sizes
-from tilelang.frontend.static_module import StaticModule
+from tilelang.frontend.environments.specialise import chosen_specialisation, trace_static, with_call_sizes
+from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import TileProgram
 from tilelang.ir.values import show

@@ -64,8 +64,8 @@ class TileLangCompiler:
     def __init__(self) -> None:
         keep_torch_out()
         from tilelang.analysis.check import check_kernel
-        from tilelang.frontend.incremental_parse import IncrementalParser
-        from tilelang.frontend.static_module import StaticModule
+        from tilelang.frontend.environments.incremental_parse import IncrementalParser
+        from tilelang.frontend.environments.static_module import StaticModule
         from tilelang.jit.details import detail_steps
         from tilelang.jit.static import generate_from_module
 

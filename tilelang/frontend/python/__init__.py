@@ -1,0 +1,1 @@
+"""Python itself, interpreted: statements, expressions, calls, functions, classes, launches."""
