@@ -56,7 +56,8 @@ def test_single_products_on_a_device(choice):
     b = torch.randn(*((k, n) if choice.get("b_turned") else (n, k)), device="cuda").to(dtype)
     want = a.double() @ (b.double() if choice.get("b_turned") else b.double().T)
     sign = 1 if choice.get("sign", True) else -1
-    torch.testing.assert_close(product(a, b, **choice).double(), sign * want, rtol=1e-3, atol=1e-3)
+    near = 1e-2 if dtype.itemsize == 1 else 1e-3  # products of 8 bits are added with 14 bits on sm_90
+    torch.testing.assert_close(product(a, b, **choice).double(), sign * want, rtol=near, atol=near)
 
 
 def test_what_is_not_waited_for_is_found(rng):

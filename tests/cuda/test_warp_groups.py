@@ -277,6 +277,33 @@ def test_groups_of_one_block_exchange_through_shared_memory() -> None:
         run(lowered_for(without(SOFTMAX, "wait_parity"), None), {"A": a, "B": b, "C": c})
 
 
+@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_90"])
+def test_groups_whose_author_has_no_barriers_are_ordered_by_those_of_the_block(target: str) -> None:
+    text = """
+@tilelang.jit
+def sums(A):
+    A: T.Tensor((128, 96), T.float16)
+    B = T.empty((128,), T.float32)
+    with T.Kernel(1, threads=256):
+        tile = T.alloc_shared((128, 32), T.float16)
+        total = T.alloc_fragment((128,), T.float32)
+        T.clear(total)
+        for k in T.serial(3):
+            with T.ws(0):
+                T.copy(A[0, k * 32], tile)
+            with T.ws(1):
+                for i, j in T.Parallel(128, 32):
+                    total[i] += T.cast(tile[i, j], "float32")
+        T.copy(total, B)
+    return B
+"""
+    lowered = lower_text(HEAD + text, target)
+    assert lowered.source.text.count("__syncthreads()") == 2  # before each of the two groups
+    a, b = np.random.default_rng(2).normal(size=(128, 96)).astype(np.float16), poison((128,), "float32")
+    run(lowered, {"A": a, "B": b})
+    np.testing.assert_allclose(b, a.astype(np.float64).sum(axis=1), atol=1e-3)
+
+
 def test_the_authors_barriers_are_those_of_their_team() -> None:
     text = """
 @tilelang.jit

@@ -216,7 +216,7 @@ def bound_value(run: Run, name: str, value: Any, span: Span) -> Any:
         if not isinstance(value, ir.Expr) or is_index_arithmetic(value):
             return value
         dtype = dtype_of_expr(value)
-        if dtype == "handle" or "T." in dtype:
+        if dtype == "handle" or not isinstance(value.ty, ir.PrimType):  # addresses, descriptors
             return value
         var = run.fresh(name, dtype)
         run.emit(Bind(var, value, span))

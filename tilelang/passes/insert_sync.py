@@ -4,8 +4,8 @@ In:  thread-level statements; which control statements all threads of a block ta
 Out: the same with `tl.sync` wherever a statement reads or writes shared memory (or global memory that the
      kernel both reads and writes, or stores to in several places) after another statement's conflicting
      access, loops counted as coming back to their beginning.
-     Inside the code of a team (`ir.teams`) it is a named barrier of the team; teams are ordered by the
-     author's own barriers.
+     Inside the code of a team (`ir.teams`) it is a named barrier of the team. Teams are ordered by the
+     author's own barriers; where a kernel has none, by those of the block between the teams' statements.
 Not: races inside one statement, which are the author's; tiles versioned by a pipeline, which order
      themselves. A barrier is never placed where only some threads pass.
 
@@ -17,7 +17,7 @@ and loops of known extents, inside the access's statement or around it: all thei
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -49,7 +49,7 @@ class _Touch:
     """One access; `owners` says for every element which thread touches it, None where that is not known.
 
     `atomic` accesses never conflict with each other. `bulk`: an asynchronous copy, whose end the author waits
-    for. `team`: whose code it stands in, None for the block's.
+    for. `team`: whose code it stands in, None for the block's. `by_author`: whether the author orders teams.
     """
 
     written: bool
@@ -57,6 +57,7 @@ class _Touch:
     atomic: bool = False
     bulk: bool = False
     team: Team | None = None
+    by_author: bool = True
 
 
 @dataclass
@@ -90,7 +91,14 @@ class _Pending:
 
     def of(self, team: Team | None) -> _Pending:
         """The accesses in code of `team` alone."""
-        kept = {h: frozenset(t for t in touches if t.team == team) for h, touches in self.touches.items()}
+        return self._where(lambda touch: touch.team == team)
+
+    def of_others(self, team: Team | None) -> _Pending:
+        """The accesses in other code than that of `team`."""
+        return self._where(lambda touch: touch.team != team)
+
+    def _where(self, holds: Callable[[_Touch], bool]) -> _Pending:
+        kept = {h: frozenset(filter(holds, touches)) for h, touches in self.touches.items()}
         return _Pending({h: t for h, t in kept.items() if t})
 
     def covers(self, other: _Pending) -> bool:
@@ -103,8 +111,8 @@ def _conflict(a: _Touch, b: _Touch) -> bool:
     """Whether `b` must wait for `a`, which comes first."""
     if not (a.written or b.written) or (a.atomic and b.atomic):
         return False
-    if a.team is not None and b.team is not None and a.team != b.team:
-        return False  # what orders teams is the author's
+    if a.team is not None and b.team is not None and a.team != b.team and a.by_author:
+        return False
     if a.bulk and (b.bulk or a.written):
         return False  # so is waiting for what a bulk copy brings
     if a.owners is None or b.owners is None:
@@ -161,6 +169,8 @@ class _Sync:
             else:
                 written[handle] += 1
         barriers = _barriers(func.body)  # whose order is the author's
+        # A barrier of the block between teams that wait for each other would never be passed by all.
+        self._by_author = bool(barriers) or _meets_by_hand(func.body)
         self._watched = {
             h
             for h, scope in scopes.items()
@@ -279,7 +289,9 @@ class _Sync:
                 if known_only and (owners is None or (owners == _MANY).any()):
                     continue
                 atomic = any(access.element.same_as(e) for e in _atomic_elements(part))
-                touch = _Touch(access.mode == "write", owners, atomic, _is_bulk(part), self._team)
+                touch = _Touch(
+                    access.mode == "write", owners, atomic, _is_bulk(part), self._team, self._by_author
+                )
                 touches.setdefault(handle, set()).add(touch)
         return _Pending({h: frozenset(t) for h, t in touches.items()})
 
@@ -346,14 +358,14 @@ class _Sync:
     def _branches(self, stmt: X.IfThenElse, pending: _Pending) -> tuple[Any, _Pending]:
         """Code of teams. What the block did before is met by a barrier of the block, if it has to be."""
         outer, parted = self._team, self._teams[stmt.__chandle__()]
-        inside = _Pending()
+        met = False
         for branch, team in zip(children(stmt), parted, strict=False):
             self._team = team
             for leaf in self._all_leaves(branch):
-                inside = inside.merged(self._touches(leaf))
+                met = met or pending.of_others(team).conflicts(self._touches(leaf))
         self._team = outer
         before = []
-        if pending.of(outer).conflicts(inside):
+        if met:
             before, pending = [self._barrier(stmt)], _Pending()
         made, after = [], pending
         for branch, team in zip(children(stmt), parted, strict=False):
@@ -457,6 +469,13 @@ def _is_sync(stmt: Any) -> bool:
 def _is_bulk(stmt: Any) -> bool:
     name = str(getattr(getattr(getattr(stmt, "value", None), "op", None), "name", ""))
     return name.removeprefix("tl.").removeprefix("cuda.").startswith(("tma_load", "tma_store_", "bulk_"))
+
+
+def _meets_by_hand(body: Any) -> bool:
+    """Whether threads wait for each other by named barriers, or in loops for what others write."""
+    names = (NAMED_SYNC, NAMED_ARRIVE)
+    named = any(tile_ops.is_call(c, name) for c in calls(body) for name in names)
+    return named or any(isinstance(s, X.While) for s in walk(body))
 
 
 def _free_barriers(body: Any) -> list[int]:
