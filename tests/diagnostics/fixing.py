@@ -23,7 +23,8 @@ _HIDES = {
     ("unknown-language-name", "nothing-written"),
     ("tile-as-scalar", "python-bool"),
 }
-_REMOVES_COMMENTS = ("unused-ignore", "never-read", "const-unused")  # with its line
+# With its line, or because the comment is what is mended.
+_REMOVES_COMMENTS = ("unused-ignore", "never-read", "const-unused", "unknown-specialisation")
 _GRAVE = (Severity.ERROR, Severity.WARNING)
 
 

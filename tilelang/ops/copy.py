@@ -184,7 +184,8 @@ def _other_way_round(
 
 
 def _swapped_entries(region: Region, a: int, b: int, context: CheckContext) -> tuple[Edit, ...]:
-    if region.indices is None:
+    """Numbers alone: where a block stands in the slice, its grid says which of its variables walks what."""
+    if region.indices is None or any(as_int(region.indices[k].start) is None for k in (a, b)):
         return ()
     one, other = region.indices[a].span, region.indices[b].span
     texts = text_of(one, context.text), text_of(other, context.text)
@@ -232,7 +233,9 @@ def _mismatch(record: OpRecord, src: Region, dst: Region, found: Mismatch, conte
         )
     if found.kind == "source-smaller" and side_that_iterates(src, dst) is dst:
         fixes = _resized(record, "dst", dst, found.dst_dim, found.src_extent, context)
-        if dst.whole and not src.whole:  # the tile is there to be filled
+        if (
+            dst.whole and not src.whole and (as_int(found.src_extent) or 1) > 0
+        ):  # the tile is there to be filled
             fixes = (*_resized(record, "src", src, found.src_dim, found.dst_extent, context), *fixes)
         return rules.COPY_SOURCE_SMALLER.at(
             record.span_of("src"), related=related, fixes=fixes, **names, **sizes
