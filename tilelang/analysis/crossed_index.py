@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations
 
 from tilelang.analysis import bounds, misplaced_result, partly_used, wrong_variable
 from tilelang.analysis.affine import Affine, affine
@@ -158,15 +158,17 @@ def _exchanged_steps(subject: Subject) -> _Found:
         if (form := in_numbers(uses, start)) is not None and len(form.terms) == 2
         if (size := uses.number(place.buffer.shape[dim])) is not None
     ]
-    for (one, dim, form, size), (other, _, usual, length) in permutations(reads, 2):
-        if size != length or form.terms.keys() != usual.terms.keys() or form.constant != usual.constant:
-            continue
+    usual: dict[tuple[object, ...], GlobalPlace] = {}
+    for place, _, form, size in reads:
+        usual.setdefault((size, form.constant, frozenset(form.terms.items())), place)
+    for one, dim, form, size in reads:
         block = next((v for v in form.terms if v in blocks), None)
         loop = next((v for v in form.terms if v not in blocks and v not in one.context.parallel_vars()), None)
-        if block is None or loop is None or form.terms[block] != usual.terms[loop]:
+        if block is None or loop is None or form.terms[loop] == form.terms[block]:
             continue
-        tile = uses.number(one.extents[dim])
-        if form.terms[loop] == usual.terms[block] != form.terms[block] == tile:
+        turned = frozenset({(block, form.terms[loop]), (loop, form.terms[block])})
+        other = usual.get((size, form.constant, turned))
+        if other is not None and form.terms[block] == uses.number(one.extents[dim]):
             problem = INTERLEAVED.at(
                 one.spans[dim] if dim < len(one.spans) else one.span,
                 related=(Related(other.span, f"{other.text} here"),),
