@@ -277,6 +277,20 @@ def test_every_module_opens_with_a_sentence():
     assert not found, "\n".join(found)
 
 
+def test_text_is_parsed_in_one_place():
+    """Parses in threads trip over each other in CPython 3.11; `tilelang.parsing` says how."""
+    apart = {"tilelang/parsing.py", f"tilelang_lsp/{RUN_SCRIPT}"}  # the latter is alone in its process
+    found = [
+        f"{name} line {node.lineno}"
+        for path in (*python_files("tilelang"), *python_files("tilelang_lsp"))
+        if (name := path.relative_to(ROOT).as_posix()) not in apart
+        and "ast.parse" in (text := path.read_text())
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "ast.parse"
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_no_star_imports():
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"

@@ -18,6 +18,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tilelang.parsing import parse
+
 Fails = Callable[[str], bool]
 _BODIES = ("body", "orelse", "finalbody", "handlers")
 
@@ -26,7 +28,7 @@ def reduce(source: str, fails: Fails) -> str:
     """The smaller program, as `ast.unparse` writes it. Raises ValueError if `source` itself does not fail."""
     if not fails(source):
         raise ValueError("the program does not print the text: nothing to make smaller")
-    current = ast.unparse(ast.parse(source))
+    current = ast.unparse(parse(source))
     if not fails(current):
         return source  # what matters is lost with comments or layout
     changed = True
@@ -44,7 +46,7 @@ def _while_it_fails(source: str, step: Callable[[ast.Module], Iterator[str]], fa
     found = True
     while found:
         found = False
-        for candidate in step(ast.parse(source)):
+        for candidate in step(parse(source)):
             if candidate != source and fails(candidate):
                 source, found = candidate, True
                 break

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import gc
 import logging
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +16,7 @@ import tvm
 import tilelang
 import tilelang.language as T
 from tilelang.jit.postprocess import unregister_postproc
+from tilelang.parsing import parse
 
 
 @T.prim_func
@@ -97,6 +103,28 @@ def test_par_compile_of_functions_and_of_configurations():
         torch.testing.assert_close(kernel(a), a * 2)
     both = scale.par_compile([{"N": 64, "block": 32}, (100, 16)])
     assert [k.params[0].shape for k in both] == [[64], [100]]
+
+
+def test_texts_are_parsed_in_threads_while_garbage_is_collected():
+    """CPython 3.11 mixes up the depths of two parses at once, as this shows without a lock."""
+    text = Path(ast.__file__).read_text(encoding="utf-8")
+    thresholds, interval = gc.get_threshold(), sys.getswitchinterval()
+
+    def let_others_run(phase: str, info: object) -> None:
+        for _ in range(200):
+            pass
+
+    gc.callbacks.append(let_others_run)
+    gc.set_threshold(100)
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            trees = list(pool.map(parse, [text] * 16))
+    finally:
+        sys.setswitchinterval(interval)
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(let_others_run)
+    assert {len(tree.body) for tree in trees} == {len(ast.parse(text).body)}
 
 
 def test_par_compile_raises_or_passes_over_what_does_not_compile(caplog):

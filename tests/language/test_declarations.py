@@ -8,6 +8,7 @@ import subprocess
 import sys
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,17 +21,26 @@ from tilelang.language.vector_dtypes import VECTOR_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = sorted(n for n in LANGUAGE if inspect.isfunction(getattr(T, n)))
-# What plain Python may compute with while a module is imported.
-HOST = {"ceildiv", "cdiv", "dynamic", "symbolic", "prim_func", "macro", "inline", "meta_class"}
-HOST |= {
-    "get_mma_micro_size",
-    "get_ldmatrix_offset",
-    "get_swizzle_layout",
-    "mma_store_index_map",
-}  # arithmetic on numbers too
-HOST |= {"Var", "SizeVar", "max", "min", "max_value", "min_value", "infinity", "index_to_coordinates"}
-HOST |= {"align_up", "floordiv", "floormod", "truncdiv", "truncmod", "shift_left", "shift_right"}
-HOST |= {"bitwise_and", "bitwise_or", "bitwise_xor"}
+# What answers outside kernels too, where plain Python computes with it while a module is imported.
+HOST = {
+    *("ceildiv", "cdiv", "align_up", "floordiv", "floormod", "truncdiv", "truncmod", "shift_left"),
+    *("shift_right", "bitwise_and", "bitwise_or", "bitwise_xor", "max", "min"),  # arithmetic on numbers
+    *("get_mma_micro_size", "get_ldmatrix_offset", "get_swizzle_layout", "mma_store_index_map"),
+    *("max_value", "min_value", "infinity", "index_to_coordinates"),
+    *("dynamic", "symbolic", "Var", "SizeVar"),  # sizes
+    *("prim_func", "macro", "inline", "meta_class"),  # decorators
+}
+# And what is asked about a dtype: arguments that it answers for, its answer, and the same arguments with what
+# is no dtype in the dtype's place.
+ABOUT_DTYPES: dict[str, tuple[tuple[Any, ...], Any, tuple[Any, ...]]] = {
+    "cast": ((3.9, "int8"), 3, (3.9, "int9")),
+    "Cast": (("int8", 3.9), 3, ("int9", 3.9)),
+    "get_tvm_dtype": (("half",), "float16", ("int9",)),
+    "is_float4": (("float4_e2m1fn",), True, ("int9",)),
+    "is_float4_e2m1fn": (("int8",), False, ("int9",)),
+    "is_float4_e2m1_unpacked": (("float4_e2m1fn",), False, ("int9",)),
+    "is_f8f6f4_family": (("float8_e5m2",), True, ("int9",)),
+}
 
 
 def test_all_is_the_language_and_its_error():
@@ -46,7 +56,7 @@ def test_every_function_is_documented_and_annotated(name: str):
     assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values())
 
 
-@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - HOST))
+@pytest.mark.parametrize("name", sorted({*FUNCTIONS} - HOST - {*ABOUT_DTYPES}))
 def test_calling_it_outside_a_kernel_says_so(name: str):
     parameters = inspect.signature(getattr(T, name)).parameters.values()
     needed = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
@@ -54,6 +64,20 @@ def test_calling_it_outside_a_kernel_says_so(name: str):
     named = {p.name: 1 for p in needed if p.kind is p.KEYWORD_ONLY}
     with pytest.raises(OutsideKernelError, match=rf"T\.{name} was called outside a kernel"):
         getattr(T, name)(*required, **named)
+
+
+@pytest.mark.parametrize("name", ABOUT_DTYPES)
+def test_questions_about_dtypes_are_answered_outside_kernels(name: str):
+    arguments, answer, wrong = ABOUT_DTYPES[name]
+    assert getattr(T, name)(*arguments) == answer
+    with pytest.raises(ValueError, match="unknown dtype 'int9'; did you mean 'int'"):
+        getattr(T, name)(*wrong)
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("cast", (None, "int8")), ("Cast", ("int8", None))])
+def test_only_numbers_are_cast_outside_kernels(name: str, arguments: tuple[Any, ...]):
+    with pytest.raises(OutsideKernelError, match=rf"T\.{name} was called outside a kernel"):
+        getattr(T, name)(*arguments)
 
 
 @pytest.mark.parametrize(("name", "entry"), LANGUAGE.items())

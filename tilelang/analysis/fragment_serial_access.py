@@ -14,6 +14,7 @@ from tilelang.ir.tile_program import Access, Loop
 from tilelang.ir.values import Buffer
 from tilelang.ops.operands import declared
 from tilelang.ops.source_edits import rename_callee, text_of
+from tilelang.parsing import parse
 
 _SERIAL = frozenset({"serial", "unroll", "vectorized"})
 
@@ -73,7 +74,7 @@ def _as_parallel(subject: Subject, loop: Loop) -> Edit | None:
     """`T.serial(n)` or `range(n)` -> `T.Parallel(n)`. A start or a step has no such form."""
     written = text_of(loop.span, subject.text)
     try:
-        call = ast.parse(written, mode="eval").body
+        call = parse(written, mode="eval").body
     except SyntaxError:
         return None
     if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords:

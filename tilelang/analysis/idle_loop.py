@@ -17,6 +17,7 @@ from tilelang.diagnostics.rules.order import IDLE_LOOP, IDLE_VARIABLES
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Alloc, Bind, For, If, Launch, Node, Store, walk
 from tilelang.ir.values import Unknown, as_int
+from tilelang.parsing import parse
 
 _QUIET = (ast.Pass, ast.Expr, ast.Assign, ast.AnnAssign, ast.For)
 
@@ -80,7 +81,7 @@ def _does(node: Node) -> bool:
 def _loops(text: str) -> dict[int, ast.For]:
     """The loops of a text by the line on which what they iterate over begins."""
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return {}
     return {n.iter.lineno: n for n in ast.walk(tree) if isinstance(n, ast.For)}

@@ -14,6 +14,7 @@ from tilelang.analysis.global_places import GlobalPlace, global_places
 from tilelang.analysis.subject import Subject
 from tilelang.ir.values import Buffer
 from tilelang.ops.source_edits import span_text
+from tilelang.parsing import parse
 
 
 def meant_shift(subject: Subject, buffer: Buffer, dim: int) -> bool:
@@ -26,7 +27,7 @@ def is_meant(subject: Subject, place: GlobalPlace, dim: int) -> bool:
     if dim >= len(place.spans):
         return False
     try:
-        node: ast.expr = ast.parse(span_text(place.spans[dim], subject.text).strip(), mode="eval").body
+        node: ast.expr = parse(span_text(place.spans[dim], subject.text).strip(), mode="eval").body
     except (SyntaxError, ValueError):
         return False
     if isinstance(node, ast.Slice) and node.lower is not None:

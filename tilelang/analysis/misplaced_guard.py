@@ -25,6 +25,7 @@ from tilelang.ops.operands import declared
 from tilelang.ops.source_edits import span_text
 
 from tvm import ir  # isort: skip
+from tilelang.parsing import parse
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -128,8 +129,8 @@ def _place(subject: Subject, guard: Guard, index: Index, wrong: str) -> Span | N
     """Of the size behind `<` in the only comparison of this index."""
     text = span_text(guard.span, subject.text)
     try:
-        condition = ast.parse(f"({text})", mode="eval")
-        wanted = ast.unparse(ast.parse(span_text(index.span, subject.text), mode="eval"))
+        condition = parse(f"({text})", mode="eval")
+        wanted = ast.unparse(parse(span_text(index.span, subject.text), mode="eval"))
     except SyntaxError:
         return None
     found = [

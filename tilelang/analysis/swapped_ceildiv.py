@@ -23,6 +23,7 @@ from tilelang.ops.source_edits import argument_span, span_text, swap_arguments
 
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
+from tilelang.parsing import parse
 
 _CALLS = ("ceildiv", "cdiv")
 
@@ -67,7 +68,7 @@ def _counted(subject: Subject) -> Iterator[tuple[ir.Var, Value, Span]]:
 def _count(subject: Subject, span: Span) -> tuple[ast.Call, Span] | None:
     """The call of T.ceildiv that an extent is, with two arguments."""
     try:
-        call = ast.parse(span_text(span, subject.text), mode="eval").body
+        call = parse(span_text(span, subject.text), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
         return None
     if not isinstance(call, ast.Call) or len(call.args) != 2 or call.keywords:
@@ -106,7 +107,7 @@ def _too_few(prover: Prover, extent: Value, step: int, size: Value) -> bool:
 def _steps_by(index: str, var: str, step: str) -> bool:
     """Whether an index multiplies a variable, or a sum with it, by what is written as `step`."""
     try:
-        tree = ast.parse(f"_[{index}]", mode="eval")
+        tree = parse(f"_[{index}]", mode="eval")
     except (SyntaxError, ValueError, RecursionError):
         return False
     for node in ast.walk(tree):

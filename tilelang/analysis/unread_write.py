@@ -25,6 +25,7 @@ from tilelang.ir.values import Buffer, Value, as_int
 from tilelang.ops.operands import declared
 
 from tvm import ir  # isort: skip
+from tilelang.parsing import parse
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -219,7 +220,7 @@ def _own(subject: Subject, span: Span) -> bool:
     if span.path != program.span.path or not program.span.line <= span.line <= program.span.end_line:
         return False
     try:
-        tree = ast.parse(subject.text)
+        tree = parse(subject.text)
     except (SyntaxError, ValueError, RecursionError):
         return False
     traced = {n.loop.span.line for n in walk(program.body) if isinstance(n, For)}

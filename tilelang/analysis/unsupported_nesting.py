@@ -11,6 +11,7 @@ from tilelang.diagnostics.rules.order import UNSUPPORTED_NESTING
 from tilelang.ir.tile_program import For, If, Launch, Loop, Node
 from tilelang.ir.values import as_int
 from tilelang.ops.source_edits import span_text
+from tilelang.parsing import parse
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -41,7 +42,7 @@ def _visit(subject: Subject, nodes: list[Node], parallel: Loop | None) -> Iterat
 def _serial(subject: Subject, loop: Loop) -> tuple[Fix, ...]:
     """The same loop without a pipeline, where the call gives no more than its bounds and the stages."""
     try:
-        call = ast.parse(span_text(loop.span, subject.text), mode="eval").body
+        call = parse(span_text(loop.span, subject.text), mode="eval").body
     except (SyntaxError, ValueError):
         return ()
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):

@@ -6,6 +6,7 @@ import ast
 
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.span import Span, text_lines
+from tilelang.parsing import parse
 
 
 def statements_around(subject: Subject, span: Span) -> list[ast.stmt]:
@@ -66,6 +67,6 @@ def _nested(statement: ast.stmt) -> list[ast.stmt]:
 
 def _tree(subject: Subject) -> ast.Module | None:
     try:
-        return ast.parse(subject.text)
+        return parse(subject.text)
     except (SyntaxError, ValueError):
         return None

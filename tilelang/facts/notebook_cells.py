@@ -13,6 +13,8 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilelang.parsing import parse
+
 _CELL_MAGIC = re.compile(r"\s*%%(\w*)")
 # Cells that run in the notebook's own Python, where the names they bind stay.
 _PYTHON_CELLS = frozenset(("time", "capture", "prun"))
@@ -77,7 +79,7 @@ def definitions(text: str) -> str:
     names that are bound at the margin. A run of one kernel needs these and not the author's own calls.
     """
     try:
-        body = ast.parse(text).body
+        body = parse(text).body
     except (SyntaxError, ValueError, RecursionError):
         return text
     lines = text.split("\n")
@@ -217,7 +219,7 @@ def _syntax_error(text: str) -> SyntaxError | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(text)
+            parse(text)
     except SyntaxError as error:
         return error
     except (ValueError, RecursionError, MemoryError) as error:

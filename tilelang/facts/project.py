@@ -23,6 +23,7 @@ from typing import Any
 
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.selection import RuleSelection, rule_names
+from tilelang.parsing import parse
 
 DEFAULT_TARGET = Target("cuda", "sm_90")
 _KEYS = ("target", "select", "ignore", "specialisations")
@@ -95,7 +96,7 @@ def as_source(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"expected a number, true, false or a text, not {value!r}")
     try:
-        parsed: Any = ast.parse(value, mode="eval").body
+        parsed: Any = parse(value, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return repr(value)
     return repr(value) if isinstance(parsed, ast.Name) else value

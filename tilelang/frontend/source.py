@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from tilelang.diagnostics.span import Span, text_lines
+from tilelang.parsing import parse
 
 Parse = Callable[[str], ast.Module]
 
@@ -21,7 +22,7 @@ class Source:
     parse: `ast.parse`, or what does the same faster for a text that was parsed before in another state.
     """
 
-    def __init__(self, path: str, text: str, parse: Parse = ast.parse) -> None:
+    def __init__(self, path: str, text: str, parse: Parse = parse) -> None:
         self.path = path
         self._parse = parse
         text = text.removeprefix("\ufeff")  # a byte order mark is no part of the text

@@ -282,7 +282,7 @@ class JITKernel:
         Path(path).write_text(ptx(self.artifact), encoding="utf-8")
 
     def show_ptx(self) -> None:
-        """Print the PTX of a CUDA kernel."""
+        """Print the PTX of a CUDA kernel. Raises ValueError for another target."""
         print(ptx(self.artifact))
 
     def export_sass(self, path: str | os.PathLike[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from tvm import tirx as X
 
 from tilelang.language.dtypes import DType
+from tilelang.parsing import parse
 from tilelang.runtime.plan import LaunchPlan, ScalarParam, SizeExpr, TensorParam
 from tilelang.runtime.tensors import torch_dtype
 
@@ -99,7 +100,7 @@ def _expression(size: SizeExpr, variables: Mapping[str, Any]) -> Any:
     """A size of a plan over tvm's variables; its text where tvm's arithmetic has no such operation."""
     if isinstance(size, int):
         return size
-    found = _node(ast.parse(size, mode="eval").body, variables)
+    found = _node(parse(size, mode="eval").body, variables)
     return size if found is None else found
 
 

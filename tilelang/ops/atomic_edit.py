@@ -6,6 +6,7 @@ import ast
 
 from tilelang.diagnostics.problem import Edit
 from tilelang.diagnostics.span import Span, lines_of
+from tilelang.parsing import parse
 
 _MOST_LINES = 12
 _FOLDS = {"max": "max", "min": "min"}
@@ -38,7 +39,7 @@ def _statement(start: Span, source: str) -> tuple[ast.stmt, Span] | None:
     lines[0] = lines[0][start.column - 1 :]
     for count in range(1, len(lines) + 1):
         try:
-            body = ast.parse("\n".join(lines[:count])).body
+            body = parse("\n".join(lines[:count])).body
         except SyntaxError:
             continue
         if len(body) != 1 or not lines[count - 1].isascii():

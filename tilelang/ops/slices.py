@@ -9,6 +9,7 @@ from tilelang.ir.values import Index, Region, Value, as_int
 from tilelang.ops.source_edits import text_of
 
 from tvm import ir  # isort: skip
+from tilelang.parsing import parse
 
 _LOOP_VARIABLES = ("i", "j", "k", "m")
 
@@ -76,7 +77,7 @@ def _extent_text(extent: Value, source: str) -> str | None:
 def _name_of(size: ir.Var, source: str) -> str | None:
     """What the module calls a size: `M = T.dynamic("m")` is `M`, not `m`. None where nothing has its name."""
     try:
-        nodes = list(ast.walk(ast.parse(source)))
+        nodes = list(ast.walk(parse(source)))
     except (SyntaxError, ValueError):
         return None
     for node in nodes:
@@ -99,7 +100,7 @@ def _sum(start: str, length: str) -> str:
 def _binds_tighter(text: str) -> bool:
     """Whether `text + n` adds n to all of it: `bx << 6` needs brackets."""
     try:
-        node = ast.parse(text, mode="eval").body
+        node = parse(text, mode="eval").body
     except SyntaxError:
         return False
     if isinstance(node, ast.BinOp):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from tilelang.diagnostics.problem import Edit
 from tilelang.diagnostics.span import Span, lines_of
 from tilelang.ir.tile_program import OpRecord
+from tilelang.parsing import parse
 
 
 def replace_argument(record: OpRecord, name: str, value: str) -> Edit | None:
@@ -111,7 +112,7 @@ def entry_spans(outer: Span, source: str) -> list[Span]:
     entries from elsewhere.
     """
     try:
-        node = ast.parse(f"({span_text(outer, source)})", mode="eval").body
+        node = parse(f"({span_text(outer, source)})", mode="eval").body
     except (SyntaxError, ValueError):
         return []
     if not isinstance(node, ast.Dict) or None in node.keys:
@@ -124,7 +125,7 @@ def factor_edit(span: Span, source: str, names: list[str], function: str) -> Edi
     shifted to the left; None if none is.
     """
     try:
-        tree = ast.parse(f"({span_text(span, source)})", mode="eval")
+        tree = parse(f"({span_text(span, source)})", mode="eval")
     except (SyntaxError, ValueError):
         return None
     for node in ast.walk(tree):
@@ -165,7 +166,7 @@ def whole_division_edits(span: Span, source: str) -> tuple[Edit, ...]:
     """
     text = f"({span_text(span, source)})"
     try:
-        node = ast.parse(text, mode="eval").body
+        node = parse(text, mode="eval").body
     except (SyntaxError, ValueError):
         return ()
     edits: list[Edit] = []
@@ -233,7 +234,7 @@ def _keyword(call: Span, source: str, name: str) -> ast.expr | None:
 def _call_at(span: Span, source: str) -> ast.Call | None:
     """The call that the text of a span is; None if it is none, or the text is not at hand."""
     try:
-        node = ast.parse(f"({span_text(span, source)})", mode="eval").body
+        node = parse(f"({span_text(span, source)})", mode="eval").body
     except (SyntaxError, ValueError):
         return None
     return node if isinstance(node, ast.Call) else None
@@ -281,7 +282,7 @@ def swap_arguments(call: Span, source: str, first: int, second: int) -> tuple[Ed
     """Exchange two positional arguments of a call on one line; None where that is not possible."""
     written = text_of(call, source)
     try:
-        tree = ast.parse(written, mode="eval").body
+        tree = parse(written, mode="eval").body
     except SyntaxError:
         return None
     if not isinstance(tree, ast.Call) or not written.isascii() or max(first, second) >= len(tree.args):

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tilelang.parsing import parse
 from tilelang.runtime.plan import SizeExpr
 
 _NODES = (
@@ -75,7 +76,7 @@ def compile_size(expr: SizeExpr) -> Size:
     """
     if isinstance(expr, int):
         return Size(str(expr), (), lambda _, number=expr: number)
-    tree = ast.parse(expr, mode="eval")
+    tree = parse(expr, mode="eval")
     symbols: list[str] = []
     for node in ast.walk(tree):
         if not isinstance(node, _NODES) or (isinstance(node, ast.Constant) and type(node.value) is not int):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import warnings
 
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.python import SYNTAX_ERROR
 from tilelang.diagnostics.span import Span
 from tilelang.diagnostics.syntax import syntax_error_problem
+from tilelang.parsing import parse
 
 
 def syntax_problem(path: str, text: str) -> Problem | None:
@@ -16,7 +16,7 @@ def syntax_problem(path: str, text: str) -> Problem | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "invalid escape sequence" would be printed into the log
-            ast.parse(text)
+            parse(text)
     except SyntaxError as error:
         return syntax_error_problem(path, text, error)
     except (ValueError, RecursionError, MemoryError) as error:  # null bytes, nesting no parser survives

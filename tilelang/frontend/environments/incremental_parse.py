@@ -9,6 +9,8 @@ import ast
 import re
 from collections import OrderedDict
 
+from tilelang.parsing import parse
+
 _MOST_PARTS = 1024
 # A line that may begin a statement of the top level. What cannot stand alone there (`else:`, a function below
 # its decorator, a closing bracket) stays with what is before it, or the part does not parse on its own.
@@ -27,16 +29,16 @@ class IncrementalParser:
     def parse(self, text: str) -> ast.Module:
         """The tree of `text`. Raises SyntaxError and ValueError as `ast.parse` does."""
         if "\r" in text or "\f" in text:  # line ends that are counted otherwise
-            return ast.parse(text)
+            return parse(text)
         body: list[ast.stmt] = []
         for line, part in _parts(text):
             tree = self._trees.get((line, part))
             if tree is None:
                 try:
                     # The empty lines give the nodes the lines that they have in the whole text.
-                    tree = ast.parse("\n" * (line - 1) + part).body
+                    tree = parse("\n" * (line - 1) + part).body
                 except (SyntaxError, ValueError):
-                    return ast.parse(text)  # cut in the wrong place, or a mistake, which this one words
+                    return parse(text)  # cut in the wrong place, or a mistake, which this one words
                 self._trees[line, part] = tree
             self._trees.move_to_end((line, part))
             body += tree

@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from tilelang.frontend.local_names import assigned_names
 from tilelang.frontend.source import Source
+from tilelang.parsing import parse
 
 _VERSION = "1"
 
@@ -133,7 +134,7 @@ def _parsed(text: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # Python says these where the file is parsed
-            return ast.parse(textwrap.dedent(text))
+            return parse(textwrap.dedent(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

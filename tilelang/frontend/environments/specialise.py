@@ -40,6 +40,7 @@ from tilelang.ir.tile_program import TileProgram
 from tilelang.ir.values import Unknown
 from tilelang.language.dtypes import DType
 from tilelang.language.names import declared_name
+from tilelang.parsing import parse
 
 Origin = Literal["choice", "comment", "call", "autotune", "default"]
 _DIRECTIVE = re.compile(r"#\s*tilelang:\s*specialize\s*(\(.*\))")
@@ -358,7 +359,7 @@ def _directive(module: StaticModule, kernel: KernelSource) -> tuple[ast.Call, in
         if match is None:
             continue
         try:
-            call = ast.parse(f"f{match.group(1)}", mode="eval").body
+            call = parse(f"f{match.group(1)}", mode="eval").body
         except SyntaxError:
             continue
         if isinstance(call, ast.Call):
@@ -387,7 +388,7 @@ def _evaluated(run: Run, node: ast.expr) -> Any:
 def _parsed(run: Run, text: str) -> Any:
     """A value typed in the editor: an expression among the module's names, else the text itself."""
     try:
-        node = ast.parse(text, mode="eval").body
+        node = parse(text, mode="eval").body
     except (SyntaxError, ValueError):
         return text
     value = _evaluated(run, node)

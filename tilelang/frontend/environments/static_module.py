@@ -22,6 +22,7 @@ from tilelang.frontend.python.discovery import Found, find_kernels
 from tilelang.frontend.python.imports import may_import_late
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.source import Parse, Source
+from tilelang.parsing import parse
 
 _MAX_NESTING = 200
 _MAX_HOST_STATEMENTS = 60
@@ -50,9 +51,7 @@ class StaticModule:
     for. `parse`: what makes the syntax tree, see `Source`.
     """
 
-    def __init__(
-        self, path: str, text: str, search_path: tuple[str, ...] = (), parse: Parse = ast.parse
-    ) -> None:
+    def __init__(self, path: str, text: str, search_path: tuple[str, ...] = (), parse: Parse = parse) -> None:
         self.path = path
         self.source = Source(path, text, parse)
         self.text = self.source.text

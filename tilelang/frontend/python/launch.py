@@ -34,6 +34,7 @@ from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Context, Evaluate, Guard, If, Launch
 from tilelang.ir.values import Region, Unknown, as_int, show
 from tilelang.language.launch import ClusterKernel, Kernel
+from tilelang.parsing import parse
 
 DEFAULT_THREADS = 128
 GROUP_THREADS = 128  # of a warp group, as wgmma wants them
@@ -265,7 +266,7 @@ def _depends_on_names(run: Run, span: Span) -> bool:
     if span.line == span.end_line:
         text = text[span.column - 1 : span.end_column - 1]
     try:
-        tree = ast.parse(f"({text})", mode="eval")
+        tree = parse(f"({text})", mode="eval")
     except SyntaxError:  # the ends of a multi-line span hold other code too
         return True
     owners = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
