@@ -95,8 +95,8 @@ def test_a_kernel_without_a_cubin_says_so():
     on_cpu = tilelang.jit(double.function, target="cpu").compile(N=10)
     # Asked for one number it has none; asked for the whole, or for code, it says why there is none.
     assert on_cpu.n_regs is on_cpu.n_spills is on_cpu.n_max_threads is None
-    with pytest.raises(ValueError, match="double for cpu has no cubin"):
+    with pytest.raises(ValueError, match=r"double for cpu.* has no cubin"):
         _ = on_cpu.resource_usage
     for show in (on_cpu.show_ptx, lambda: ptx(on_cpu.artifact)):
-        with pytest.raises(ValueError, match="double was compiled for cpu, which has no PTX"):
+        with pytest.raises(ValueError, match=r"double was compiled for cpu.*, which has no PTX"):
             show()
