@@ -233,9 +233,8 @@ def _mismatch(record: OpRecord, src: Region, dst: Region, found: Mismatch, conte
         )
     if found.kind == "source-smaller" and side_that_iterates(src, dst) is dst:
         fixes = _resized(record, "dst", dst, found.dst_dim, found.src_extent, context)
-        if (
-            dst.whole and not src.whole and (as_int(found.src_extent) or 1) > 0
-        ):  # the tile is there to be filled
+        reads_some = not src.whole and (as_int(found.src_extent) or 1) > 0
+        if dst.whole and reads_some:  # the tile is there to be filled
             fixes = (*_resized(record, "src", src, found.src_dim, found.dst_extent, context), *fixes)
         return rules.COPY_SOURCE_SMALLER.at(
             record.span_of("src"), related=related, fixes=fixes, **names, **sizes

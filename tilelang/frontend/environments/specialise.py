@@ -110,18 +110,26 @@ def known_specialisations(module: StaticModule, kernel: KernelSource) -> list[Sp
     unique: dict[tuple[tuple[str, str], ...], Specialisation] = {}
     for item in _with_all_names(module, found):
         unique.setdefault(tuple(sorted(item.text())), item)
-    named = frozenset(name for item in found for name in item.named) | _keys(module.source.tree)
+    named = frozenset(name for item in found for name in item.named) | _keys(module, kernel)
     kept = [replace(item, named=named) for item in unique.values()][:limit]
     return kept or [Specialisation((), "default", names=_unsettled(module, kernel), named=named)]
 
 
-def _keys(tree: ast.AST) -> frozenset[str]:
-    """Names in dicts of the module, such as `{"N": 4096, "block": 64}`: arguments by name of a call that a
-    helper makes, `kernel.compile(**sizes)`.
+def _keys(module: StaticModule, kernel: KernelSource) -> frozenset[str]:
+    """Names in the dicts of the code that reaches a kernel, such as `{"N": 4096, "block": 64}`: arguments by
+    name of a call that a helper makes, `kernel.compile(**sizes)`.
     """
-    dicts = (node for node in ast.walk(tree) if isinstance(node, ast.Dict))
-    keys = (key.value for found in dicts for key in found.keys if isinstance(key, ast.Constant))
-    return frozenset(key for key in keys if isinstance(key, str))
+    found: set[str] = set()
+    for statement in module.host_code(kernel):
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Dict):
+                found |= {
+                    k.value for k in node.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)
+                }
+            elif isinstance(node, ast.Name):
+                value = module.scope.names.get(node.id)
+                found |= {k for k in value if isinstance(k, str)} if isinstance(value, dict) else set()
+    return frozenset(found)
 
 
 def _with_all_names(module: StaticModule, found: list[Specialisation]) -> list[Specialisation]:
