@@ -88,6 +88,7 @@ from tilelang.analysis.unknown_specialisation import unknown_values
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.registry import RULES
+from tilelang.diagnostics.rule import Rule
 from tilelang.diagnostics.rules.bounds import PARTLY_USED
 from tilelang.diagnostics.rules.compat import MISSING_ON_TARGET
 from tilelang.diagnostics.rules.internal import INTERNAL_ERROR
@@ -208,6 +209,14 @@ WHOLE: frozenset[Check] = frozenset(
     }
 )
 
+# A rule, the one that says more about a place, and what counts as a place.
+FOLLOW_UPS: tuple[tuple[Rule, Rule, Callable[[Span], object]], ...] = (
+    # A copy between slices of different sizes leaves some elements out.
+    (PARTLY_USED, COPY_SHAPE, lambda span: (span.path, span.line)),
+    # What the target lacks is not supported by us either.
+    (UNSUPPORTED_LANGUAGE_NAME, MISSING_ON_TARGET, lambda span: span),
+)
+
 
 def check_source(
     path: str, text: str, target: str | Target, report: ReportKernel | None = None
@@ -293,25 +302,22 @@ def check_program(
         if not (wrong and check is unread_write.check):
             for part in [subject] if check in WHOLE else parts:
                 found += _guarded(check, part)
-    found = _without_follow_ups(found)
-    lacking = {
-        p.span for p in found if p.rule == MISSING_ON_TARGET.name
-    }  # says more than that we lack it too
-    found = [p for p in found if p.span not in lacking or p.rule != UNSUPPORTED_LANGUAGE_NAME.name]
-    return kernel_facts(subject), unique(found)
+    return kernel_facts(subject), unique(_without_follow_ups(found))
 
 
 def _without_follow_ups(found: list[Problem]) -> list[Problem]:
-    """Of a copy between slices of different sizes it says nothing more that some elements are left out."""
-    misfits = {p.span.line for p in found if p.rule == COPY_SHAPE.name}
-    return [p for p in found if p.rule != PARTLY_USED.name or p.span.line not in misfits]
+    """Without what says nothing more where another rule has told of the place."""
+    for rule, better, place in FOLLOW_UPS:
+        told = {place(p.span) for p in found if p.rule == better.name}
+        found = [p for p in found if p.rule != rule.name or place(p.span) not in told]
+    return found
 
 
 def _guarded(check: Check, subject: Subject) -> list[Problem]:
     """What one check finds; one that fails says so and leaves the others alone."""
     found: list[Problem] = []
     try:
-        found.extend(_within(p, subject.program.name_span.path) for p in check(subject))
+        found.extend(_within(p, subject.program.name_span.path) for p in subject.found(check))
     except RecursionError:
         found.append(_too_deep(subject.program.name_span))
     except Exception as error:  # noqa: BLE001 - whatever it is, the kernel's author still wants the rest

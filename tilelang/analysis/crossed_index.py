@@ -49,16 +49,11 @@ def check(subject: Subject) -> Iterator[Problem]:
         found = next(find(subject), None)
         if found is not None:
             problem, where = found
-            if next(_told(subject), None) is None:
+            if not subject.told_by(
+                bounds.check_indices, partly_used.check, misplaced_result.check, wrong_variable.check
+            ):
                 yield soften(problem, where.context)
             return
-
-
-def _told(subject: Subject) -> Iterator[Problem]:
-    yield from bounds.check_indices(subject)
-    yield from partly_used.check(subject)
-    yield from misplaced_result.check(subject)
-    yield from wrong_variable.check(subject)
 
 
 _Found = Iterator[tuple[Problem, Access | GlobalPlace]]

@@ -53,11 +53,11 @@ def check(subject: Subject) -> Iterator[Problem]:
         if not fits(found, options, subject.context):
             continue
         var = _moves_alone(subject, product, options)
-        if var is not None and next(partly_used.check(subject), None) is None:
+        if var is not None and not subject.told_by(partly_used.check):
             yield soften(_one_moves(subject, product, options, var), product.record.context)
             return
         beside = _beside(subject, product, options)
-        if beside is not None and next(partly_used.check(subject), None) is None:
+        if beside is not None and not subject.told_by(partly_used.check):
             yield soften(_shifted(subject, product, *beside), product.record.context)
             return
 

@@ -35,15 +35,10 @@ def check(subject: Subject) -> Iterator[Problem]:
     loops = (n for n in walk(subject.launch.body) if isinstance(n, For) and n.loop.kind in _KINDS)
     past = (_past(subject, uses, n) for n in loops if len(n.loop.vars) == 1)
     found = [p for p in past if p is not None]
-    if found and next(_told(subject), None) is None:
+    if found and not subject.told_by(
+        grid_order.check, partly_used.check, mostly_outside.check, wrong_variable.check
+    ):
         yield from found
-
-
-def _told(subject: Subject) -> Iterator[Problem]:
-    yield from grid_order.check(subject)
-    yield from partly_used.check(subject)
-    yield from mostly_outside.check(subject)
-    yield from wrong_variable.check(subject)
 
 
 def _past(subject: Subject, uses: TensorUses, node: For) -> Problem | None:

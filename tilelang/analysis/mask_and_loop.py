@@ -60,7 +60,7 @@ def check(subject: Subject) -> Iterator[Problem]:
     """
     if not subject.program.complete:
         return
-    told = {p.span for p in guard_at_end.check(subject)}
+    told = {p.span for p in subject.found(guard_at_end.check)}
     seen: set[tuple[Loop, str]] = set()
     names = {n.var: n.value for n in walk(subject.program.body) if isinstance(n, Bind)}
     for kept in _all_kept(subject, names):

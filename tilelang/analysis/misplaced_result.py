@@ -35,7 +35,9 @@ def check(subject: Subject) -> Iterator[Problem]:
         return
     blocks = frozenset(subject.launch.block_vars)
     found = next(_misplaced(subject, blocks), None)
-    if found is None or next(_told(subject), None) is not None:
+    if found is None or subject.told_by(
+        bounds.check_indices, partly_used.check, grid_order.check, block_write_race.check
+    ):
         return
     written, source = found
     problem = MISPLACED_RESULT.at(
@@ -78,14 +80,6 @@ def _of_one_write(everything: Iterable[Written]) -> Iterator[tuple[Written, Writ
         writes.setdefault((written.span, written.to.buffer), []).append(written)
     for together in writes.values():
         yield from combinations(together, 2)
-
-
-def _told(subject: Subject) -> Iterator[Problem]:
-    """What is said of the grid, or of one place alone."""
-    yield from bounds.check_indices(subject)
-    yield from partly_used.check(subject)
-    yield from grid_order.check(subject)
-    yield from block_write_race.check(subject)
 
 
 def _elsewhere(subject: Subject, written: Written, source: Origin, blocks: frozenset[ir.Var]) -> bool:

@@ -31,7 +31,7 @@ def check(subject: Subject) -> Iterator[Problem]:
     for use in uses.uses:
         if not use.writes:
             found = next(_outside(uses, use), None)
-            if found is not None and next(partly_used.check(subject), None) is None:
+            if found is not None and not subject.told_by(partly_used.check):
                 yield found
 
 

@@ -60,16 +60,12 @@ def check(subject: Subject) -> Iterator[Problem]:
     if not doubtful:
         return
     doubtful = [use for use in doubtful if use.buffer not in uses.unknown]
-    if any(use.writes for use in doubtful) and next(_told(subject), None) is not None:
+    if any(use.writes for use in doubtful) and subject.told_by(
+        output_not_written.check, block_write_race.check
+    ):
         doubtful = [use for use in doubtful if not use.writes]
     found = (_left_out(uses, use) or _diagonal(uses, use) for use in doubtful)
     yield from unique_places(p for p in found if p is not None)
-
-
-def _told(subject: Subject) -> Iterator[Problem]:
-    """What other rules say of writes that do not go everywhere."""
-    yield from output_not_written.check(subject)
-    yield from block_write_race.check(subject)
 
 
 def unique_places(problems: Iterable[Problem]) -> Iterator[Problem]:

@@ -35,7 +35,7 @@ def check(subject: Subject) -> Iterator[Problem]:
         for var, extent in zip(launch.block_vars, launch.grid, strict=False):
             several = not isinstance(extent, Unknown) and as_int(extent) != 1
             if several and var in write.place and var not in computed and _asked(subject, write, var):
-                if next(_told(subject), None) is not None:
+                if subject.told_by(partly_used.check, misplaced_result.check):
                     return
                 problem = SAME_IN_ALL_BLOCKS.at(
                     write.span,
@@ -64,8 +64,3 @@ def _asked(subject: Subject, write: GlobalWrite, var: ir.Var) -> bool:
         for other in inputs
         for k in range(len(other.shape))
     )
-
-
-def _told(subject: Subject) -> Iterator[Problem]:
-    yield from partly_used.check(subject)
-    yield from misplaced_result.check(subject)

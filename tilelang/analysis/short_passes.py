@@ -55,13 +55,8 @@ def check(subject: Subject) -> Iterator[Problem]:
             continue
         gap = next(_gaps(uses, use), None)
         found += [gap] if gap is not None else _short(uses, use)
-    if found and next(_told(subject), None) is None:
+    if found and not subject.told_by(partly_used.check, output_not_written.check):
         yield from partly_used.unique_places(found)
-
-
-def _told(subject: Subject) -> Iterator[Problem]:
-    yield from partly_used.check(subject)
-    yield from output_not_written.check(subject)
 
 
 def _only_bounded(subject: Subject, place: GlobalPlace) -> bool:

@@ -49,6 +49,7 @@ class Subject:
     elsewhere: frozenset[Buffer] = frozenset()
     _shared: dict[Callable[..., Any], Any] = field(default_factory=dict)
     _accesses: dict[OpRecord, list[RegionAccess]] = field(default_factory=dict)
+    _found: dict[Check, tuple[Problem, ...]] = field(default_factory=dict)
 
     @cached_property
     def launch(self) -> Launch | None:
@@ -124,6 +125,17 @@ class Subject:
         if compute not in self._shared:
             self._shared[compute] = compute(self)
         return self._shared[compute]
+
+    def found(self, check: Check) -> tuple[Problem, ...]:
+        """What a rule finds, looked for once."""
+        known = self._found.get(check)
+        if known is None:
+            known = self._found[check] = tuple(check(self))
+        return known
+
+    def told_by(self, *checks: Check) -> bool:
+        """Whether one of these rules finds anything: it names the mistake, and others are silent."""
+        return any(self.found(check) for check in checks)
 
     def accesses(self, record: OpRecord) -> list[RegionAccess]:
         """What a tile operation touches; nothing for operations that the registry does not know."""

@@ -46,16 +46,11 @@ def check(subject: Subject) -> Iterator[Problem]:
             continue
         problem = _swapped(uses, use, place) or _mistaken(uses, use, place)
         if problem is not None:
-            if next(_told(subject), None) is None:
+            if not subject.told_by(
+                partly_used.check, mostly_outside.check, misplaced_result.check, output_not_written.check
+            ):
                 yield soften(problem, place.context)
             return
-
-
-def _told(subject: Subject) -> Iterator[Problem]:
-    yield from partly_used.check(subject)
-    yield from mostly_outside.check(subject)
-    yield from misplaced_result.check(subject)
-    yield from output_not_written.check(subject)
 
 
 def _swapped(uses: TensorUses, use: TensorUse, place: GlobalPlace) -> Problem | None:
