@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 from tilelang.diagnostics.error import KernelError
@@ -39,6 +40,12 @@ Job = Iterator[None]  # advanced step by step; between two steps the worker look
 _RANK = {"generate": 2, "check": 1, "details": 0, "warm up": 0}
 
 
+# Collections take as long as a check, so they are done when nobody waits. Seconds without a request, and the
+# generation that is collected then; and the allocations after which one does not wait for a pause.
+_PAUSES = ((0.01, 1), (1.0, 2))
+_THRESHOLDS = (200_000, 20, 20)
+
+
 class Worker:
     """Serves one connection with one thread of work: previews first, then the newest check, then details."""
 
@@ -49,7 +56,7 @@ class Worker:
         self._broken_details: set[str] = set()  # memo keys of kernels that lowering has a bug at
         self._inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         # Request ids count from 1. The newest check goes first, so this is done when there is nothing else.
-        self._jobs: dict[int, tuple[str, Job]] = {0: ("warm up", compiler.warm_up())}
+        self._jobs: dict[int, tuple[str, Job]] = {0: ("warm up", _warm_up(compiler))}
 
     def receive(self, message: dict[str, Any]) -> None:
         """Hand in a message; called from the reading thread."""
@@ -77,7 +84,7 @@ class Worker:
 
     def _take_in(self, wait: bool) -> None:
         while wait or not self._inbox.empty():
-            message = self._inbox.get()
+            message = self._next_message() if wait else self._inbox.get()
             wait = False
             method, request_id = message["method"], message["id"]
             if method == "cancel":
@@ -95,6 +102,14 @@ class Worker:
                     method,
                     self._generate(request_id, GenerateRequest.from_json(message)),
                 )
+
+    def _next_message(self) -> dict[str, Any]:
+        """Wait for a message; if none comes at once, free meanwhile what the last answers left behind."""
+        for seconds, generation in _PAUSES:
+            with suppress(queue.Empty):
+                return self._inbox.get(timeout=seconds)
+            gc.collect(generation)
+        return self._inbox.get()
 
     def _send(self, message: dict[str, Any]) -> None:
         self._out.write(encode_frame(message))
@@ -207,6 +222,17 @@ def _choice_for(kernel: Kernel, request: CheckRequest | DetailsRequest) -> dict[
     return dict(chosen)
 
 
+def _warm_up(compiler: Compiler) -> Job:
+    yield from compiler.warm_up()
+    _keep_for_good()
+
+
+def _keep_for_good() -> None:
+    """Modules and tables live as long as the process; collections need not look at them at each keystroke."""
+    gc.collect()
+    gc.freeze()
+
+
 def serve(make_compiler: Any = TileLangCompiler) -> None:
     """Run the analysis process on this process' stdin and stdout. Ends when stdin does."""
     started = time.perf_counter()
@@ -222,10 +248,8 @@ def serve(make_compiler: Any = TileLangCompiler) -> None:
         out.flush()
         return
     worker = Worker(compiler, out)
-    # The compiler's modules live as long as the process; collections need not look at them at each keystroke.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    _keep_for_good()
+    gc.set_threshold(*_THRESHOLDS)
     seconds = time.perf_counter() - started
     out.write(encode_frame({"event": "ready", "pid": os.getpid(), "seconds": seconds}))
     out.flush()

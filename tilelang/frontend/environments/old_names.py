@@ -21,7 +21,8 @@ from tilelang.frontend.source import Source
 from tilelang.frontend.suggest import hint, nearest
 from tilelang.language.names import LANGUAGE
 
-_WRITTEN = re.compile(rf"\b({'|'.join([*RENAMED, *{re.escape(m) for m, _ in MOVED}])})\b")
+_OLD = frozenset({*RENAMED, *(module for module, _ in MOVED)})
+_WRITTEN = re.compile(rf"\b({'|'.join(map(re.escape, sorted(_OLD)))})\b")
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
@@ -30,7 +31,8 @@ def old_names(source: Source, tree: ast.Module, scope: Scope) -> list[Problem]:
     """Problems for names behind `T.` and for imported ones. Names that are bound anew anywhere in the module,
     say as a parameter, are left alone.
     """
-    written = [m.start() for m in _WRITTEN.finditer(source.text)]
+    likely = any(name in source.text for name in _OLD)  # most texts have none, which the search is slow to say
+    written = [m.start() for m in _WRITTEN.finditer(source.text)] if likely else []
     missing = list(_missing_imports(source, tree))
     if not written:
         return missing

@@ -15,7 +15,7 @@ import os
 import re
 import time
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ from tilelang.language.released_parts import LANGUAGE_PARTS
 MODULE_LIMITS = Limits(steps=60_000, depth=30, sequence=10_000)
 _OPENING = ("globals", "exec", "get_ipython")
 # A statement `global x`, or a call of one of these; "global" itself stands in the text of most kernels.
-_MAY_OPEN = re.compile(r"(?:^|[;:])\s*global\s|\bglobals\s*\(|\bexec\s*\(|get_ipython", re.MULTILINE)
+_MAY_OPEN = re.compile(r"(?:^|[;:])\s*global\s|\bglobals\s*\(|\bexec\s*\(|get_ipython")
 _MAX_SOURCE = 2_000_000  # bytes of a workspace module
 _CLOCK_TICK_NS = 50_000_000  # file systems note times to some milliseconds
 _GROWING = (math.factorial, math.comb, math.perm)  # whose results have more digits than one waits for
@@ -332,6 +332,14 @@ def _bound_names(statement: ast.stmt) -> list[str]:
     return [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
 
 
+def _may_open(lines: Sequence[str]) -> bool:
+    """Whether a line may write to the module's namespace. Words are looked for first: an expression over the
+    whole text takes milliseconds at each keystroke.
+    """
+    likely = (line for line in lines if "global" in line or "exec" in line or "get_ipython" in line)
+    return any(_MAY_OPEN.search(line) for line in likely)
+
+
 def names_made_elsewhere(source: Source) -> frozenset[str]:
     """Names that functions declare global or that only a program has; `*` where the module writes to its
     namespace by other means.
@@ -340,7 +348,7 @@ def names_made_elsewhere(source: Source) -> frozenset[str]:
     for statement in source.tree.body:
         if isinstance(statement, ast.If) and is_main_guard(statement.test):
             found.update(assigned_names(source, statement.body))  # there when the file is run as a program
-    if not _MAY_OPEN.search(source.text):
+    if not _may_open(source.lines):
         return frozenset(found)
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Global):

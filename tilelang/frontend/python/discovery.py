@@ -78,10 +78,9 @@ def _nested(node: ast.FunctionDef) -> Iterator[ast.FunctionDef]:
         item = stack.pop()
         if isinstance(item, ast.FunctionDef):
             yield item
-        elif isinstance(item, ast.If | ast.For | ast.While | ast.With | ast.Try):
-            stack.extend(c for c in ast.iter_child_nodes(item) if isinstance(c, ast.stmt | ast.ExceptHandler))
-        elif isinstance(item, ast.ExceptHandler):
-            stack.extend(item.body)
+        elif isinstance(item, ast.If | ast.For | ast.While | ast.With | ast.Try | ast.ExceptHandler):
+            for part in ("body", "handlers", "orelse", "finalbody"):
+                stack.extend(getattr(item, part, ()))
 
 
 def _passed_to(body: list[ast.stmt], scope: Scope, wanted: Callable[[Any], bool]) -> set[str]:

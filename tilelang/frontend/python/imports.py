@@ -21,13 +21,14 @@ LANGUAGE_MODULES = frozenset(
 )
 
 
-_LATE = re.compile(r"(?:^[ \t]+|[:;][ \t]*)(?:import|from)\b", re.MULTILINE)
+_LATE = re.compile(r"(?:^[ \t]+|[:;][ \t]*)(?:import|from)\b")
 _BLOCKS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If)
 
 
 def may_import_late(text: str) -> bool:
-    """Whether an import may stand in a function. Far cheaper than looking at the tree."""
-    return _LATE.search(text) is not None
+    """Whether an import may stand in a function. Far cheaper than looking at the tree, or at every line."""
+    lines = text.splitlines() if "import" in text else []
+    return any("import" in line and _LATE.search(line) for line in lines)
 
 
 def late_imports(statements: Iterable[ast.stmt]) -> Iterator[tuple[str, int]]:
