@@ -31,7 +31,7 @@ def old_names(source: Source, tree: ast.Module, scope: Scope) -> list[Problem]:
     """Problems for names behind `T.` and for imported ones. Names that are bound anew anywhere in the module,
     say as a parameter, are left alone.
     """
-    likely = any(name in source.text for name in _OLD)  # most texts have none, which the search is slow to say
+    likely = any(name in source.text for name in _OLD)  # the search is slow to say that none is
     written = [m.start() for m in _WRITTEN.finditer(source.text)] if likely else []
     missing = list(_missing_imports(source, tree))
     if not written:
