@@ -213,10 +213,7 @@ def _build(func: X.PrimFunc, options: CompileOptions) -> Artifact:
     assert options.target is not None
     lowered = _lowered(func, options)
     if options.target.kind in _SOURCE_ONLY:
-        source = lowered.source
-        return Artifact(
-            lowered.name, options.target.name, lowered.plan, source.text, source.language, source.line_map
-        )
+        return lowered.artifact()
     own = str(func.attrs[COMPILE_FLAGS]).split() if COMPILE_FLAGS in func.attrs else []
     return replace(driver.build(lowered, (*_flags(options), *own)), name=lowered.name)
 

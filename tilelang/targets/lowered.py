@@ -24,6 +24,7 @@ from typing import Any
 from tilelang.arch.target import Target
 from tilelang.diagnostics.span import Span
 from tilelang.facts.reports import GeneratedSource
+from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.plan import LaunchPlan
 
 
@@ -44,3 +45,16 @@ class LoweredKernel:
     instructions: Mapping[Span, str] = field(default_factory=dict)  # Python span of an op -> its instruction
     notes: tuple[str, ...] = ()  # what the kernel does not get, and why
     parts: tuple[LoweredKernel, ...] = ()  # of several launches: each, the first included
+
+    def artifact(self, binary: bytes = b"", binary_format: str = "") -> Artifact:
+        """The kernel as it is saved and launched, with what its toolchain made of the source."""
+        return Artifact(
+            name=self.name,
+            target=self.target.name,
+            plan=self.plan,
+            source=self.source.text,
+            language=self.source.language,
+            line_map=self.source.line_map,
+            binary=binary,
+            binary_format=binary_format,
+        )

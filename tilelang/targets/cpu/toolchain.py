@@ -7,6 +7,7 @@ import functools
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +47,7 @@ def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
     else:  # runs, but can only be saved where a loader is found
         loaded = {part.name: module[part.name] for part in lowered.parts or (lowered,)}
         binary, form = _object(module), "o"
-    source = lowered.source
-    return Artifact(
-        name=lowered.name,
-        target=f"cpu:{target.attrs['mcpu']}",
-        plan=lowered.plan,
-        source=source.text,
-        language=source.language,
-        line_map=source.line_map,
-        binary=binary,
-        binary_format=form,
-        loaded=loaded,
-    )
+    return replace(lowered.artifact(binary, form), target=f"cpu:{target.attrs['mcpu']}", loaded=loaded)
 
 
 def _refuse_unknown_functions(lowered: LoweredKernel) -> None:

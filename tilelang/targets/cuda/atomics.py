@@ -8,20 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilelang.targets.emit.c_types import atomic_name, by_short_name, c_types
 from tilelang.targets.emit.intrinsic import Intrinsic
 
-_TYPES = {
-    "f16": "half",
-    "bf16": "__nv_bfloat16",
-    "f32": "float",
-    "f64": "double",
-    "i16": "short",
-    "u16": "unsigned short",
-    "i32": "int",
-    "u32": "unsigned",
-    "i64": "long long",
-    "u64": "unsigned long long",
-}
+_TYPES = by_short_name(c_types("half", "__nv_bfloat16"))
 _BITS = {"16": "unsigned short", "32": "unsigned", "64": "unsigned long long"}
 _FUNCTIONS = {"add": "atomicAdd", "max": "atomicMax", "min": "atomicMin", "or": "atomicOr"}
 _ORDERS = ("acquire", "release", "acq_rel", "seq_cst")
@@ -49,7 +39,7 @@ def _relaxed(kind: str, short: str) -> str:
 
 def _by_exchange(kind: str, short: str) -> Intrinsic:
     """max and min of floats, of which CUDA has none: compare and swap until nobody else came between."""
-    name, type_name, bits = f"atomic_{kind}_{short}", _TYPES[short], _bits(short)
+    name, type_name, bits = atomic_name(kind, short), _TYPES[short], _bits(short)
     better = ">=" if kind == "max" else "<="
     return Intrinsic(
         f"""{type_name} {name}({type_name}* p, {type_name} x) {{
@@ -74,7 +64,7 @@ def _update(kind: str, short: str) -> Intrinsic:
 
 
 def _ordered(kind: str, short: str, order: str) -> Intrinsic:
-    name, type_name = f"atomic_{kind}_{short}_{order}", _TYPES[short]
+    name, type_name = atomic_name(kind, short, order), _TYPES[short]
     fence = "fence_seq_cst" if order == "seq_cst" else "fence_acq_rel"
     by_exchange = kind in ("max", "min") and "f" in short
     relaxed = f"atomic_{kind}_{short}(p, x)" if by_exchange else _relaxed(kind, short).format("p", "x")
@@ -93,12 +83,11 @@ _CONSTRAINT = {"16": "h", "32": "r", "64": "l"}
 
 def _load(short: str, order: str) -> Intrinsic:
     """PTX ISA 9.7.9.8 (ld): relaxed or acquire at device scope."""
-    suffix = "" if order == "relaxed" else f"_{order}"
     type_name, bits, width = _TYPES[short], _bits(short), short.lstrip("bfiu")
     semantics = "relaxed" if order == "relaxed" else "acquire"
     fence = "  fence_seq_cst();\n" if order == "seq_cst" else ""
     return Intrinsic(
-        f"""{type_name} atomic_load_{short}{suffix}(const {type_name}* p) {{
+        f"""{type_name} {atomic_name("load", short, order)}(const {type_name}* p) {{
 {fence}  {bits} x;
   asm volatile("ld.{semantics}.gpu.b{width} %0, [%1];" : "={_CONSTRAINT[width]}"(x) : "l"(p) : "memory");
   return bit_cast<{type_name}>(x);
@@ -109,12 +98,11 @@ def _load(short: str, order: str) -> Intrinsic:
 
 def _store(short: str, order: str) -> Intrinsic:
     """PTX ISA 9.7.9.12 (st): relaxed or release at device scope."""
-    suffix = "" if order == "relaxed" else f"_{order}"
     type_name, bits, width = _TYPES[short], _bits(short), short.lstrip("bfiu")
     semantics = "relaxed" if order == "relaxed" else "release"
     fence = "  fence_seq_cst();\n" if order == "seq_cst" else ""
     return Intrinsic(
-        f"""void atomic_store_{short}{suffix}({type_name}* p, {type_name} x) {{
+        f"""void {atomic_name("store", short, order)}({type_name}* p, {type_name} x) {{
 {fence}  asm volatile("st.{semantics}.gpu.b{width} [%0], %1;"
                ::"l"(p), "{_CONSTRAINT[width]}"(bit_cast<{bits}>(x)) : "memory");
 }}""",
@@ -153,23 +141,15 @@ _KINDS = {"add": _ADDED, "max": _ADDED, "min": _ADDED, "or": ("i32", "u32", "i64
 
 ATOMICS: Mapping[str, Intrinsic] = {
     **_FENCES,
-    **{f"atomic_{kind}_{t}": _update(kind, t) for kind, types in _KINDS.items() for t in types},
+    **{atomic_name(kind, t): _update(kind, t) for kind, types in _KINDS.items() for t in types},
     **{
-        f"atomic_{kind}_{t}_{order}": _ordered(kind, t, order)
+        atomic_name(kind, t, order): _ordered(kind, t, order)
         for kind, types in _KINDS.items()
         for t in types
         for order in _ORDERS
     },
-    **{
-        f"atomic_load_{t}{'' if order == 'relaxed' else '_' + order}": _load(t, order)
-        for t in _MOVED
-        for order in ("relaxed", "acquire", "seq_cst")
-    },
-    **{
-        f"atomic_store_{t}{'' if order == 'relaxed' else '_' + order}": _store(t, order)
-        for t in _MOVED
-        for order in ("relaxed", "release", "seq_cst")
-    },
+    **{atomic_name("load", t, o): _load(t, o) for t in _MOVED for o in ("relaxed", "acquire", "seq_cst")},
+    **{atomic_name("store", t, o): _store(t, o) for t in _MOVED for o in ("relaxed", "release", "seq_cst")},
     **{f"atomic_add_f32x{lanes}": _wide("f32", lanes) for lanes in (2, 4)},
     **{f"atomic_add_{t}x{lanes}": _wide(t, lanes) for t in ("f16", "bf16") for lanes in (2, 4, 8)},
 }

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tilelang.targets.cuda.intrinsics import INTRINSICS
 from tilelang.targets.cuda.tma import DECLARATION, TENSOR_MAP
 from tilelang.targets.cuda.wgmma import generated
+from tilelang.targets.emit.c_types import c_types
 from tilelang.targets.emit.dialect import Dialect, KernelHead, floats, signature_lines
 
 
@@ -66,19 +67,7 @@ _FAST = {
 CUDA = Dialect(
     name="cuda",
     types={
-        "bool": "bool",
-        "int8": "signed char",
-        "uint8": "unsigned char",
-        "int16": "short",
-        "uint16": "unsigned short",
-        "int32": "int",
-        "uint32": "unsigned",
-        "int64": "long long",
-        "uint64": "unsigned long long",
-        "float16": "half",
-        "bfloat16": "__nv_bfloat16",
-        "float32": "float",
-        "float64": "double",
+        **c_types("half", "__nv_bfloat16"),
         "float8_e4m3fn": "__nv_fp8_e4m3",
         "float8_e5m2": "__nv_fp8_e5m2",
         "handle": f"const __grid_constant__ {TENSOR_MAP}",  # of bulk tensor copies, by value

@@ -20,7 +20,6 @@ from tilelang.arch.cuda import (
 from tilelang.arch.tables import features
 from tilelang.arch.target import Target
 from tilelang.diagnostics.error import KernelError
-from tilelang.facts.reports import GeneratedSource
 from tilelang.ir import tile_ops
 from tilelang.ir.teams import Team
 from tilelang.ops.gemm import Gemm
@@ -29,15 +28,13 @@ from tilelang.passes.flatten import flatten
 from tilelang.passes.follow_fragments import laid_out
 from tilelang.passes.guard_bounds import guard_bounds
 from tilelang.passes.infer_layouts import LayoutMap, gemms_of, infer_layouts
-from tilelang.passes.insert_sync import insert_sync
 from tilelang.passes.pack_halves import pack_halves
 from tilelang.passes.plan_pipelines import plan_pipelines
-from tilelang.passes.plan_shared import apart, plan_shared
 from tilelang.passes.specialise_warps import Refusal, Specialised, specialise_warps
 from tilelang.passes.swizzle_blocks import swizzle_blocks
 from tilelang.passes.walk import calls
 from tilelang.passes.widen_narrow import widen_narrow
-from tilelang.targets.c_printer import MIN_BLOCKS, print_kernel
+from tilelang.targets.c_printer import MIN_BLOCKS
 from tilelang.targets.cuda.alignment import parameter_alignment
 from tilelang.targets.cuda.emit import CUDA, CUDA_FAST_MATH
 from tilelang.targets.cuda.ops.copy import lower_async_copy, lower_commit, lower_wait
@@ -54,10 +51,12 @@ from tilelang.targets.cuda.source_kernel import source_kernel
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan
 from tilelang.targets.lowered import LoweredKernel
 from tilelang.targets.simt.atomics import lower_atomics
-from tilelang.targets.simt.budget import check_shared, fits
+from tilelang.targets.simt.budget import check_shared
 from tilelang.targets.simt.expand import expand_elementwise
-from tilelang.targets.simt.lower_tile_ops import TargetOps, lower_tile_ops
+from tilelang.targets.simt.lower_tile_ops import TargetOps
 from tilelang.targets.simt.ops.reduce import lower_reduce
+from tilelang.targets.simt.place import place
+from tilelang.targets.simt.write import write
 
 OPS = TargetOps(
     calls={
@@ -127,48 +126,22 @@ def _lower(func: X.PrimFunc, target: Target, min_blocks: int = 1) -> LoweredKern
     check_safe_values(tiles)
     tiles, (layouts, wgmma) = laid_out(tiles, lambda t: _layouts(t, threads, target, rule))
     usual = _ops(wgmma, _asks(func, tile_ops.SINGLE_PRODUCTS))
-    for ops in (usual, replace(usual, frugal=True)):
-        per_thread = lower_tile_ops(tiles, layouts, threads, target, ops)
-        level, teams = per_thread.block_level, per_thread.teams
-        ordered = insert_sync(per_thread.func, level, pipelines.versioned, teams, per_thread.by_some)
-        arena = plan_shared(ordered.body, layouts.shared)
-        if not fits(arena, target):
-            ordered = apart(ordered)
-            arena = plan_shared(ordered.body, layouts.shared)
-        if fits(arena, target):
-            break
-    check_shared(func, arena, target)
-    flat = flatten(swizzle_blocks(ordered), layouts.shared, free_sizes(func))
-    maps = {replace(m, name=str(v.name)): v for m, v in per_thread.maps.items()}
+    ways = (usual, replace(usual, frugal=True))
+    placed = place(tiles, layouts, threads, target, ways, versioned=pipelines.versioned)
+    check_shared(func, placed.arena, target)
+    flat = flatten(swizzle_blocks(placed.func), layouts.shared, free_sizes(func))
+    maps = {replace(m, name=str(v.name)): v for m, v in placed.thread.maps.items()}
     packed = pack_halves(flat.func, target)
-    offsets = {packed.of(flat.buffers[handle]): at for handle, at in arena.offsets.items()}
+    offsets = {packed.of(flat.buffers[handle]): at for handle, at in placed.arena.offsets.items()}
     lowered = _with_params(lower_atomics(packed.func, target), list(maps.values()))
 
     alignment = {**parameter_alignment(lowered), **{m.tensor: TENSOR_MAP_ALIGNMENT for m in maps}}
-    plan = launch_plan(func, "cuda", shared_bytes=arena.bytes, alignment=alignment)
+    plan = launch_plan(func, "cuda", shared_bytes=placed.arena.bytes, alignment=alignment)
     plan = replace(plan, descriptors=tuple(maps))
     dialect = CUDA_FAST_MATH if _asks(func, FAST_MATH) else CUDA
-    printed = print_kernel(
-        lowered,
-        dialect,
-        shared_offsets=offsets,
-        shared_bytes=arena.bytes,
-        arguments=(*plan.arguments, *(m.name for m in maps)),
-        # The compiler must know how many registers there are before some are given away.
-        min_blocks=min_blocks if _moves_registers(lowered) and MIN_BLOCKS not in func.attrs else None,
-    )
-    source = GeneratedSource(plan.entry, target.name, "cuda", printed.text, printed.line_map)
-    return LoweredKernel(
-        name=plan.entry,
-        target=target,
-        func=lowered,
-        plan=plan,
-        source=source,
-        shared_offsets=offsets,
-        layouts=layouts.describe(),
-        registers=layouts.registers(),
-        instructions=dict(per_thread.instructions),
-    )
+    # The compiler must know how many registers there are before some are given away.
+    least = min_blocks if _moves_registers(lowered) and MIN_BLOCKS not in func.attrs else None
+    return write(lowered, placed, offsets, plan, target, dialect, least)
 
 
 def _specialises(func: X.PrimFunc) -> bool:

@@ -8,21 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilelang.targets.emit.intrinsic import Intrinsic
+from tilelang.targets.emit.warp_reductions import warp_reductions
 
-_SHUFFLES = {name: f"__{name}{'' if name.endswith('_sync') else '_sync'}" for name in
-             ("shfl_sync", "shfl_xor", "shfl_up", "shfl_down")}  # fmt: skip
-
-
-def _warp_reduction(kind: str, step: str) -> Intrinsic:
-    return Intrinsic(
-        f"""template <typename T> T warp_reduce_{kind}(T x) {{
-  for (int distance = 16; distance; distance /= 2) {{
-    T y = __shfl_xor_sync(0xffffffffu, x, distance);
-    x = {step};
-  }}
-  return x;
-}}"""
-    )
+_SHUFFLES = {
+    "shfl_sync": "__shfl_sync",
+    "shfl_xor": "__shfl_xor_sync",
+    "shfl_up": "__shfl_up_sync",
+    "shfl_down": "__shfl_down_sync",
+}
 
 
 def _on_barrier(name: str, instruction: str, more: str = "") -> Intrinsic:
@@ -168,9 +161,5 @@ THREAD_OPS: Mapping[str, Intrinsic] = {
   asm volatile("barrier.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }"""
     ),
-    "warp_reduce_sum": _warp_reduction("sum", "x + y"),
-    "warp_reduce_max": _warp_reduction("max", "x < y ? y : x"),
-    "warp_reduce_min": _warp_reduction("min", "y < x ? y : x"),
-    "warp_reduce_bitand": _warp_reduction("bitand", "x & y"),
-    "warp_reduce_bitor": _warp_reduction("bitor", "x | y"),
+    **warp_reductions(32, "__shfl_xor_sync(0xffffffffu, x, distance)"),
 }

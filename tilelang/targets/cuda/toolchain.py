@@ -51,16 +51,7 @@ def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
     Raises ToolchainError that names the Python lines.
     """
     compiled = compile_source(lowered.source, lowered.target, flags, foreign_code(lowered))
-    return Artifact(
-        name=lowered.name,
-        target=lowered.target.name,
-        plan=lowered.plan,
-        source=lowered.source.text,
-        language=lowered.source.language,
-        line_map=lowered.source.line_map,
-        binary=compiled.binary,
-        binary_format="cubin",
-    )
+    return lowered.artifact(compiled.binary, "cubin")
 
 
 # Functions that authors who write for nvcc call by the name of the host's compiler; NVRTC has them without.

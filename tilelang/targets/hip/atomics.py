@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilelang.targets.emit.c_types import atomic_name, by_short_name, c_types
 from tilelang.targets.emit.intrinsic import Intrinsic
 
 _ORDER = {
@@ -13,23 +14,8 @@ _ORDER = {
     "acq_rel": "__ATOMIC_ACQ_REL",
     "seq_cst": "__ATOMIC_SEQ_CST",
 }
-_TYPES = {
-    "f16": "_Float16",
-    "bf16": "__bf16",
-    "f32": "float",
-    "f64": "double",
-    "i16": "short",
-    "u16": "unsigned short",
-    "i32": "int",
-    "u32": "unsigned",
-    "i64": "long long",
-    "u64": "unsigned long long",
-}
+_TYPES = by_short_name(c_types("_Float16", "__bf16"))
 _SCOPE = "__HIP_MEMORY_SCOPE_AGENT"
-
-
-def _name(kind: str, short: str, order: str) -> str:
-    return f"atomic_{kind}_{short}" + ("" if order == "relaxed" else f"_{order}")
 
 
 def _fetch(kind: str, short: str, order: str) -> Intrinsic:
@@ -49,7 +35,7 @@ def _by_exchange(kind: str, short: str, order: str) -> Intrinsic:
         "min": "float(old) <= float(x) || x != x ? old : x",
     }[kind]
     return Intrinsic(
-        f"""{type_name} {_name(kind, short, order)}({type_name}* p, {type_name} x) {{
+        f"""{type_name} {atomic_name(kind, short, order)}({type_name}* p, {type_name} x) {{
   unsigned short* bits = reinterpret_cast<unsigned short*>(p);
   unsigned short seen = __hip_atomic_load(bits, __ATOMIC_RELAXED, {_SCOPE});
   while (true) {{
@@ -76,11 +62,11 @@ _KINDS = {"add": _ADDED, "max": _ADDED, "min": _ADDED, "or": ("i32", "u32", "i64
 
 ATOMICS: Mapping[str, Intrinsic] = {
     **{
-        _name(kind, t, order): _fetch(kind, t, order)
+        atomic_name(kind, t, order): _fetch(kind, t, order)
         for kind, types in _KINDS.items()
         for t in types
         for order in _ORDER
     },
-    **{_name("load", t, o): _load(t, o) for t in _TYPES for o in ("relaxed", "acquire", "seq_cst")},
-    **{_name("store", t, o): _store(t, o) for t in _TYPES for o in ("relaxed", "release", "seq_cst")},
+    **{atomic_name("load", t, o): _load(t, o) for t in _TYPES for o in ("relaxed", "acquire", "seq_cst")},
+    **{atomic_name("store", t, o): _store(t, o) for t in _TYPES for o in ("relaxed", "release", "seq_cst")},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilelang.targets.emit.c_types import c_types
 from tilelang.targets.emit.dialect import Dialect, KernelHead, floats, signature_lines
 from tilelang.targets.hip.intrinsics import INTRINSICS
 
@@ -78,21 +79,7 @@ def _vector(name: str, element: str, lanes: int) -> tuple[str, str]:
 
 HIP = Dialect(
     name="hip",
-    types={
-        "bool": "bool",
-        "int8": "signed char",
-        "uint8": "unsigned char",
-        "int16": "short",
-        "uint16": "unsigned short",
-        "int32": "int",
-        "uint32": "unsigned",
-        "int64": "long long",
-        "uint64": "unsigned long long",
-        "float16": "_Float16",
-        "bfloat16": "__bf16",
-        "float32": "float",
-        "float64": "double",
-    },
+    types=c_types("_Float16", "__bf16"),
     functions=FUNCTIONS,
     intrinsics=INTRINSICS,
     kernel=_kernel,

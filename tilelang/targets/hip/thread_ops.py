@@ -9,19 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilelang.targets.emit.intrinsic import Intrinsic
-
-
-def _warp_reduction(kind: str, step: str) -> Intrinsic:
-    return Intrinsic(
-        f"""template <typename T> T warp_reduce_{kind}(T x) {{
-  for (int distance = 32; distance; distance /= 2) {{
-    T y = shuffle(x, lane_id() ^ distance);
-    x = {step};
-  }}
-  return x;
-}}""",
-        requires=("shuffle", "lane_id"),
-    )
+from tilelang.targets.emit.warp_reductions import warp_reductions
 
 
 def _block_vote(kind: str, result: str) -> Intrinsic:
@@ -61,9 +49,5 @@ THREAD_OPS: Mapping[str, Intrinsic] = {
     "syncthreads_and": _block_vote("and", "votes == 0"),
     "syncthreads_or": _block_vote("or", "votes != 0"),
     "sync_warp": Intrinsic(inline="__builtin_amdgcn_wave_barrier()"),
-    "warp_reduce_sum": _warp_reduction("sum", "x + y"),
-    "warp_reduce_max": _warp_reduction("max", "x < y ? y : x"),
-    "warp_reduce_min": _warp_reduction("min", "y < x ? y : x"),
-    "warp_reduce_bitand": _warp_reduction("bitand", "x & y"),
-    "warp_reduce_bitor": _warp_reduction("bitor", "x | y"),
+    **warp_reductions(64, "shuffle(x, lane_id() ^ distance)", requires=("shuffle", "lane_id")),
 }

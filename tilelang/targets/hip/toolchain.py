@@ -39,15 +39,8 @@ def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
 
     Raises ToolchainError that names the Python lines.
     """
-    return Artifact(
-        name=lowered.name,
-        target=lowered.target.name,
-        plan=lowered.plan,
-        source=lowered.source.text,
-        language=lowered.source.language,
-        line_map=lowered.source.line_map,
-        binary=compile_source(lowered.source, lowered.target, flags, foreign_code(lowered)),
-        binary_format="hsaco",
+    return lowered.artifact(
+        compile_source(lowered.source, lowered.target, flags, foreign_code(lowered)), "hsaco"
     )
 
 

@@ -10,7 +10,7 @@ Not: barriers of the block. `insert_sync` runs between the two and sees each cal
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,22 +23,16 @@ from tilelang.layout.instruction import SIMDGROUP_C
 from tilelang.passes.walk import constant, remake, uses, walk, with_body
 from tilelang.targets.metal.ops.gemm import ENTER, LEAVE, do, fill_matrices
 from tilelang.targets.simt.block import unrolled
+from tilelang.targets.simt.lower_tile_ops import ThreadFunction
 
 
-@dataclass(frozen=True)
-class Kept:
-    """The function, and the control statements that all threads of a block take together."""
-
-    func: Any
-    block_level: frozenset[int]
-
-
-def keep_matrices(func: Any, block_level: Iterable[int]) -> Kept:
+def keep_matrices(thread: ThreadFunction) -> ThreadFunction:
     """Drop the changes of form that cancel, and allocate the matrices beside their registers."""
-    pairs = {_registers(s).__chandle__(): _matrices(s) for s in walk(func.body) if _is(s, ENTER)}
-    settle = _Settle(pairs, block_level)
-    body = _settle_memory(settle.statement(func.body))
-    return Kept(func.with_body(body), frozenset(settle.block_level))
+    body = thread.func.body
+    pairs = {_registers(s).__chandle__(): _matrices(s) for s in walk(body) if _is(s, ENTER)}
+    settle = _Settle(pairs, thread.block_level)
+    body = _settle_memory(settle.statement(body))
+    return replace(thread, func=thread.func.with_body(body), block_level=frozenset(settle.block_level))
 
 
 def expand(func: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilelang.targets.emit.approximations import error_function, logarithm_of_1_plus
 from tilelang.targets.emit.intrinsic import Intrinsic
 from tilelang.targets.metal.atomics import ATOMICS
 from tilelang.targets.metal.thread_ops import THREAD_OPS
@@ -37,27 +38,9 @@ INTRINSICS: Mapping[str, Intrinsic] = {
     "simdgroup_multiply_accumulate": Intrinsic(
         inline="simdgroup_multiply_accumulate(*{0}, *{1}, *{2}, *{0})", includes=_MATRIX_HEADERS
     ),
-    # Metal has neither. Kahan: the error of 1 + x cancels in the quotient.
-    "log1p": Intrinsic(
-        """float logarithm_of_1_plus(float x) {
-  float sum = 1.0f + x;
-  return sum == 1.0f || isinf(sum) ? x : log(sum) * (x / (sum - 1.0f));
-}"""
-    ),
-    # Abramowitz and Stegun 7.1.26 (error 1.5e-7); near zero the Taylor series, which keeps the relative
-    # error.
-    "erf": Intrinsic(
-        """float error_function(float x) {
-  float size = fabs(x), square = x * x;
-  if (size < 0.5f)
-    return x * (1.12837917f + square * (-0.376126389f + square * (0.112837917f + square * (-0.0268661706f +
-           square * (0.00522397762f + square * -0.000854832701f)))));
-  float t = 1.0f / (1.0f + 0.3275911f * size);
-  float sum = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f +
-              t * (-1.453152027f + t * 1.061405429f))));
-  return copysign(1.0f - sum * exp(-square), x);
-}"""
-    ),
+    # Metal has neither.
+    "log1p": logarithm_of_1_plus("isinf", "log"),
+    "erf": error_function("fabs", "copysign", "exp(-square)"),
     # One 8×8 tile between two registers of each lane (row lane / 4, columns lane % 4 * 2 and the next) and a
     # matrix.
     "matrix_from_registers": Intrinsic(

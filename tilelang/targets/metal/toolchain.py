@@ -13,11 +13,4 @@ def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
 
     flags: of compilers that run here; the operating system's takes none.
     """
-    return Artifact(
-        name=lowered.name,
-        target=lowered.target.name,
-        plan=lowered.plan,
-        source=lowered.source.text,
-        language=lowered.source.language,
-        line_map=lowered.source.line_map,
-    )
+    return lowered.artifact()

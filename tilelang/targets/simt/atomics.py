@@ -19,26 +19,14 @@ from tilelang.ir import tile_ops
 from tilelang.ir.tile_ops import seq
 from tilelang.ops.atomic import RELAXED, Atomic
 from tilelang.passes.walk import constant, index, map_operands, remake
-
-_SHORT = {
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-    "int16": "i16",
-    "uint16": "u16",
-    "int32": "i32",
-    "uint32": "u32",
-    "int64": "i64",
-    "uint64": "u64",
-}
+from tilelang.targets.emit.c_types import SHORT, atomic_name
 
 
 def helper_name(kind: str, dtype: str, order: str = RELAXED, lanes: int = 1, scope: str = "global") -> str:
     """`atomic_add_f32`, `atomic_add_f32_release`, `atomic_add_f16x2`; in Metal `atomic_add_f32_shared`."""
     many = f"x{lanes}" if lanes > 1 else ""
-    ordered = "" if order == RELAXED else f"_{'acquire' if order == 'consume' else order}"
-    return f"atomic_{kind}_{_SHORT[dtype]}{many}{ordered}{'_shared' if scope == 'shared' else ''}"
+    name = atomic_name(kind, f"{SHORT[dtype]}{many}", "acquire" if order == "consume" else order)
+    return f"{name}_shared" if scope == "shared" else name
 
 
 def lower_atomics(func: X.PrimFunc, target: Target) -> X.PrimFunc:
