@@ -1,6 +1,6 @@
 """Layouts as formulas over tvm's variables: what `T.Layout` and `T.Fragment` answer with besides numbers.
 
-`language.layout_objects` calls it by name; this module stands above the rooms, because a declaration may
+`language.index_maps` calls it by name; this module stands above the rooms, because a declaration may
 import neither them nor tvm.
 """
 

@@ -19,6 +19,7 @@ from tilelang.language.matrix_instructions import ptx_ldmatrix, ptx_mma
 _WARP = 32
 _REGISTER = 32  # bits
 _ROW = 16  # bytes of one row of a matrix that ldmatrix moves
+_ALIKE = 13  # arguments that all emitters take at the same places
 _SHORT_NAMES = {
     "float16": "fp16",
     "bfloat16": "bf16",
@@ -139,6 +140,10 @@ class TensorCoreIntrinEmitter:
         self.local_size_out = self.M_DIM * self.n_dim // _WARP
         self.mma_prefix = f"m{self.M_DIM}n8k{self.k_dim}"
         self.threads = _WARP * block_row_warps * block_col_warps * reduce_k
+        self._choose_instructions()
+
+    def _choose_instructions(self) -> None:
+        """What an emitter of other instructions adds: called when all sizes are known."""
 
     @property
     def mma_num_inst_m(self) -> int:
@@ -337,52 +342,23 @@ class TensorCoreIntrinEmitter:
 
 @meta_class
 class TensorCoreIntrinEmitterWithLadderTransform(TensorCoreIntrinEmitter):
-    """`TensorCoreIntrinEmitter` with two more arguments, for operands that were rearranged beforehand.
+    """`TensorCoreIntrinEmitter` with two more arguments, given by name, for operands rearranged beforehand.
 
     transform_kind_a, transform_kind_b: 0, the operand lies as it is; the only kind there is here. Raises
     ValueError for another.
     """
 
     def __init__(
-        self,
-        a_dtype: Any = "float16",
-        b_dtype: Any = "float16",
-        accum_dtype: Any = "float16",
-        a_transposed: bool = False,
-        b_transposed: bool = False,
-        block_row_warps: int = 2,
-        block_col_warps: int = 2,
-        warp_row_tiles: int = 8,
-        warp_col_tiles: int = 8,
-        chunk: int = 16,
-        reduce_k: int = 1,
-        num_elems_per_byte: int = 1,
-        is_m_first: bool | None = False,
-        transform_kind_a: int = 0,
-        transform_kind_b: int = 0,
-        thread_var: Any = None,
+        self, *given: Any, transform_kind_a: int = 0, transform_kind_b: int = 0, **named: Any
     ) -> None:
+        if len(given) > _ALIKE:  # there the kinds come first, and `thread_var` after them
+            raise TypeError("transform_kind_a, transform_kind_b and thread_var are given by name")
         if transform_kind_a != 0 or transform_kind_b != 0:
             raise ValueError(
                 f"operands rearranged beforehand (transform kinds {transform_kind_a} and {transform_kind_b}) "
                 "are not supported: pass them as they are, with kind 0"
             )
-        super().__init__(
-            a_dtype,
-            b_dtype,
-            accum_dtype,
-            a_transposed,
-            b_transposed,
-            block_row_warps,
-            block_col_warps,
-            warp_row_tiles,
-            warp_col_tiles,
-            chunk,
-            reduce_k,
-            num_elems_per_byte,
-            is_m_first,
-            thread_var,
-        )
+        super().__init__(*given, **named)
         self.transform_kind_a, self.transform_kind_b = transform_kind_a, transform_kind_b
 
 

@@ -28,45 +28,13 @@ class WGMMATensorCoreIntrinEmitter(TensorCoreIntrinEmitter):
     rows of warps that are no whole groups.
     """
 
-    def __init__(
-        self,
-        a_dtype: Any = "float16",
-        b_dtype: Any = "float16",
-        accum_dtype: Any = "float16",
-        a_transposed: bool = False,
-        b_transposed: bool = False,
-        block_row_warps: int = 2,
-        block_col_warps: int = 2,
-        warp_row_tiles: int = 8,
-        warp_col_tiles: int = 8,
-        chunk: int = 16,
-        reduce_k: int = 1,
-        num_elems_per_byte: int = 1,
-        is_m_first: bool | None = False,
-        thread_var: Any = None,
-    ) -> None:
-        super().__init__(
-            a_dtype,
-            b_dtype,
-            accum_dtype,
-            a_transposed,
-            b_transposed,
-            block_row_warps,
-            block_col_warps,
-            warp_row_tiles,
-            warp_col_tiles,
-            chunk,
-            reduce_k,
-            num_elems_per_byte,
-            is_m_first,
-            thread_var,
-        )
-        if block_row_warps % 4:
+    def _choose_instructions(self) -> None:
+        if self.block_row_warps % 4:
             raise ValueError(
-                f"wgmma multiplies with groups of 4 warps; {block_row_warps} along M are not whole"
+                f"wgmma multiplies with groups of 4 warps; {self.block_row_warps} along M are not whole"
             )
         self.wgmma_inst_m = 64
-        self.wgmma_inst_n = max(n for n in range(8, 257, 8) if warp_col_tiles % n == 0)
+        self.wgmma_inst_n = max(n for n in range(8, 257, 8) if self.warp_col_tiles % n == 0)
         self.wgmma_prefix = f"m64n{self.wgmma_inst_n}k{self.k_dim}"
 
     @property
