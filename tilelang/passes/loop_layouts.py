@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,63 +16,11 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.analysis.affine import affine
-from tilelang.analysis.out_of_step import Around, shift
+from tilelang.analysis.out_of_step import shift
 from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.layout.fragment import Digit, Fragment, Place, Replica, built, from_split
-from tilelang.ops.reduce import Reduce
-from tilelang.passes.walk import children, constant, loads, shape_of, variables
-
-
-@dataclass(frozen=True, eq=False)
-class Use:
-    """A fragment as a site indexes it: `dims[k]` is the loop variable that is exactly index k, None for
-    another index. `value` is what a store writes there.
-    """
-
-    buffer: ir.Var
-    indices: tuple[Any, ...]
-    mode: str
-    dims: tuple[int | None, ...]
-    value: Any = None
-
-    @property
-    def handle(self) -> int:
-        return self.buffer.__chandle__()
-
-
-@dataclass(eq=False)
-class Site:
-    """A Parallel loop, or a reduction seen as a loop over its source."""
-
-    stmt: Any
-    vars: tuple[ir.Var, ...]
-    extents: tuple[int, ...]
-    uses: list[Use]
-    span: Any
-    vector: int
-    outer: dict[int, int]  # variables of serial loops around it: handle -> extent
-    memory: bool = False
-    reduce: Reduce | None = None
-    copy: bool = False  # moves elements and does nothing else
-    by_author: bool = False  # an elementwise loop of the kernel's own, not one that an operation became
-    threads: int = 0  # of the block or the team that runs it
-    packed: bool = False  # in memory two elements share a byte
-
-    def fragments(self) -> Iterator[Use]:
-        """The uses, written ones first."""
-        yield from (u for u in self.uses if u.mode == "write")
-        yield from (u for u in self.uses if u.mode != "write")
-
-
-def around_site(site: Site) -> Around:
-    """The site's loops as those around an index. Serial variables are taken to begin at 0."""
-    extents = {v.__chandle__(): n for v, n in zip(site.vars, site.extents, strict=True)}
-
-    def values(var: ir.Var) -> tuple[int, int] | None:
-        end = site.outer.get(var.__chandle__(), 0)
-        return (0, end - 1) if end > 1 else None
-
-    return Around(site.vars, lambda v: extents.get(v.__chandle__()), values)
+from tilelang.passes.layout_sites import Site, Use, around_site
+from tilelang.passes.walk import constant, loads, shape_of, variables
 
 
 def loop_layout(site: Site, use: Use, fragment: Fragment) -> Fragment | None:
@@ -456,38 +404,3 @@ def contiguous_registers(loop: Fragment) -> int:
     if first is None or first.place != "register" or first.place_stride != 1:
         return 1
     return first.extent
-
-
-def reduced_dims(reduce: Reduce) -> tuple[int | None, ...]:
-    """For each dimension of the destination the dimension of the source, None where the reduced one is kept
-    as 1.
-    """
-    count = len(reduce.src.region)
-    if len(reduce.dst.region) == count:
-        return tuple(None if k == reduce.dim else k for k in range(count))
-    kept = [k for k in range(count) if k != reduce.dim]
-    return tuple(kept) if kept else (None,)
-
-
-def loop_dims(indices: tuple[Any, ...], loop_vars: tuple[ir.Var, ...]) -> tuple[int | None, ...]:
-    handles = [v.__chandle__() for v in loop_vars]
-    return tuple(
-        handles.index(i.__chandle__()) if isinstance(i, ir.Var) and i.__chandle__() in handles else None
-        for i in indices
-    )
-
-
-def inner_loops(body: Any) -> dict[int, int]:
-    """Serial loops inside a Parallel body with constant bounds: variable -> end."""
-    found: dict[int, int] = {}
-
-    def visit(stmt: Any) -> None:
-        if isinstance(stmt, X.For):
-            low, count = constant(stmt.min), constant(stmt.extent)
-            if low is not None and count is not None:
-                found[stmt.loop_var.__chandle__()] = low + count
-        for child in children(stmt):
-            visit(child)
-
-    visit(body)
-    return found

@@ -30,7 +30,8 @@ from tilelang.layout.fragment import Fragment
 from tilelang.ops.atomic import Atomic
 from tilelang.passes.flatten import UNROLL
 from tilelang.passes.guard_bounds import conjunction
-from tilelang.passes.loop_layouts import contiguous_registers, inner_loops, owned_registers
+from tilelang.passes.layout_sites import inner_loops
+from tilelang.passes.loop_layouts import contiguous_registers, owned_registers
 from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory, nested_parallel, parallel_loop
 from tilelang.passes.walk import (
     FRAGMENT,

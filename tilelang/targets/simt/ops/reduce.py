@@ -22,7 +22,7 @@ from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Digit, Fragment
 from tilelang.ops.reduce import Reduce
 from tilelang.passes.guard_bounds import conjunction
-from tilelang.passes.loop_layouts import reduced_dims
+from tilelang.passes.layout_sites import reduced_dims
 from tilelang.passes.walk import FRAGMENT, constant, index
 from tilelang.targets.simt.block import Block, local, unrolled
 from tilelang.targets.simt.ops.copy import loop_names

@@ -1,0 +1,133 @@
+"""What takes part in layout inference: the buffers of a launch and the statements that work on fragments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, sym
+from tvm import tirx as X
+
+from tilelang.diagnostics.error import KernelError
+from tilelang.diagnostics.rules import layout as rules
+from tilelang.ir import tile_ops
+from tilelang.ir.spans import place_of
+from tilelang.ir.teams import Team
+from tilelang.layout.annotated import Annotation, annotations_of
+from tilelang.layout.fragment import Fragment
+from tilelang.layout.shared import SharedLayout, linear, strided
+from tilelang.ops.gemm import Gemm
+from tilelang.ops.reduce import Reduce
+from tilelang.ops.tma import TmaCopy
+from tilelang.passes.accesses import accesses
+from tilelang.passes.fragment_owners import FragmentOwners
+from tilelang.passes.parallel_loop import ParallelLoop, parallel_loop
+from tilelang.passes.walk import FRAGMENT, assume, bits_of, constant, loop_kind, shape_of
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """A fragment whose layout the author wrote."""
+
+    handle: int
+    fragment: Fragment
+    span: Any
+
+
+class Parts:
+    """Collected from a function by handles of buffers, each statement with the team that does it."""
+
+    def __init__(self, func: X.PrimFunc, threads: int, target: str, teams: bool) -> None:
+        self.buffers: dict[int, ir.Var] = {}  # fragments and shared ones
+        self.shared: dict[int, SharedLayout] = {}  # row-major, or as annotated
+        self.fixed: set[int] = set()  # shared buffers whose layout the author has decided
+        self.annotated: list[Annotated] = []
+        self.loose: dict[int, Any] = {}  # fragments touched outside loops and tile operations -> statement
+        # With the serial loops around: variable -> end.
+        self.loops: list[tuple[ParallelLoop, dict[int, int], Team]] = []
+        self.reductions: list[tuple[Any, Reduce, dict[int, int], Team]] = []
+        self.gemms: list[tuple[Gemm, Team]] = []
+        self.bulk: dict[int, list[Any]] = {}  # tiles that TMA copies: the parts of each copy
+        self.owners = FragmentOwners(func, threads, teams)
+        self.analyzer = sym.Analyzer()
+        self._target = target
+        self._annotations = annotations_of(func)
+        self._assumed: list[Any] = []  # what T.assume says, which holds as long as this lives
+        for param in filter(X.is_buffer_var, func.params):
+            annotated = self._annotations.get(str(param.name))
+            if annotated is not None and annotated.kind == "formula":
+                stored = annotated.stored(len(param.shape), bits_of(str(param.dtype)))
+                self.shared[param.__chandle__()] = stored
+                self.buffers[param.__chandle__()] = param
+        self._collect(func.body, {}, self.owners.block)
+
+    def _collect(self, stmt: Any, outer: dict[int, int], team: Team) -> None:
+        if isinstance(stmt, X.DeclBuffer) and stmt.buffer.scope() == FRAGMENT and stmt.buffer.strides:
+            span, name = place_of(stmt.span), str(stmt.buffer.name)
+            raise KernelError([rules.FRAGMENT_VIEW.at(span, buffer=name, target=self._target)])
+        if isinstance(stmt, X.AllocBuffer | X.DeclBuffer):
+            self._allocation(stmt.buffer, stmt.span)
+        elif loop_kind(stmt) == "Parallel":
+            self.loops.append((parallel_loop(stmt), outer, self.owners.runs(stmt, team)))
+            return
+        elif isinstance(stmt, X.For):
+            self.analyzer.bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, stmt.extent), True)
+            low, count = constant(stmt.min), constant(stmt.extent)
+            if low is not None and count is not None:
+                outer = outer | {stmt.loop_var.__chandle__(): low + count}
+        elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.ASSUME):
+            self._assumed.append(assume(self.analyzer, stmt.value))
+            return
+        elif isinstance(stmt, X.AttrStmt) and stmt.attr_key == "thread_extent":
+            self.analyzer.bind(stmt.node.var, ir.Range.from_min_extent(0, stmt.value), True)
+        elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.GEMM):
+            self.gemms.append((Gemm.read(stmt.value), self.owners.runs(stmt, team)))
+            return
+        elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.TMA_COPY):
+            copy = TmaCopy.read(stmt.value)
+            if copy.rank is not None:
+                return
+            tile = copy.tile
+            self.bulk.setdefault(tile.source.__chandle__(), []).append(tile.region)
+            return
+        elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.REDUCE):
+            self.reductions.append((stmt, Reduce.read(stmt.value), outer, self.owners.runs(stmt, team)))
+            return
+        for access in accesses(stmt):
+            if access.buffer.scope() == FRAGMENT:
+                self.loose.setdefault(access.buffer.__chandle__(), stmt)
+        for child, inside in self.owners.children(stmt, team):
+            self._collect(child, outer, inside)
+
+    def _allocation(self, buffer: ir.Var, span: Any) -> None:
+        handle = buffer.__chandle__()
+        if buffer.scope() == FRAGMENT or buffer.scope().startswith("shared"):
+            self.buffers[handle] = buffer
+        if buffer.scope().startswith("shared"):
+            self.shared[handle] = row_major(buffer)
+        annotated = self._annotations.get(str(buffer.name))
+        if annotated is None:
+            return
+        if annotated.kind == "fragment":
+            self._annotated_fragment(buffer, annotated, span)
+        elif buffer.scope().startswith("shared"):
+            self.shared[handle] = annotated.shared(shape_of(buffer), bits_of(str(buffer.dtype)))
+            if annotated.kind != "auto":  # else what a gemm needs is better still
+                self.fixed.add(handle)
+
+    def _annotated_fragment(self, buffer: ir.Var, annotated: Annotation, span: Any) -> None:
+        threads = self.owners.threads_of(buffer.__chandle__())
+        fragment = annotated.fragment(threads)
+        if fragment is None:
+            problem = rules.FRAGMENT_ANNOTATION.at(place_of(span), buffer=str(buffer.name), threads=threads)
+            raise KernelError([problem])
+        self.annotated.append(Annotated(buffer.__chandle__(), fragment, span))
+
+
+def row_major(buffer: ir.Var) -> SharedLayout:
+    """The plain layout of a shared buffer: row-major, or the strides that a view was given."""
+    bits = bits_of(str(buffer.dtype))
+    strides = [constant(s) for s in buffer.strides]
+    if not strides or None in strides:
+        return linear(shape_of(buffer), bits)
+    return strided(shape_of(buffer), tuple(s for s in strides if s is not None), bits)
