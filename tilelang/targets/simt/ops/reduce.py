@@ -26,7 +26,7 @@ from tilelang.passes.layout_sites import reduced_dims
 from tilelang.passes.walk import FRAGMENT, constant, index
 from tilelang.targets.simt.block import Block, local, unrolled
 from tilelang.targets.simt.ops.copy import loop_names
-from tilelang.targets.simt.ops.parallel import first_replica
+from tilelang.targets.simt.ops.iterations import first_replica
 
 SHUFFLE_XOR = "tl.shuffle_xor"  # (value, lane mask): the value of the lane whose number differs in the mask
 
