@@ -15,18 +15,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-import tvm_ffi
 from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir import thread_ops, tile_ops
 from tilelang.ir.build import LOOP_KIND
 from tilelang.ir.tile_ops import seq
-from tilelang.ops.reduce import Reduce
-from tilelang.ops.scan import Scan
 from tilelang.passes.walk import (
     calls,
     children,
@@ -39,10 +36,15 @@ from tilelang.passes.walk import (
     walk,
 )
 from tilelang.targets.cpu.collectives import exchange
+from tilelang.targets.cpu.differences import (
+    BlockDifferences,
+    Differences,
+    expressions,
+    is_barrier,
+    is_tile_operation,
+)
 from tilelang.targets.cpu.nests import REGISTERS, index
-
-_PRIVATE = ("local", "local.var", REGISTERS)
-_FOLDS: dict[str, type[Reduce] | type[Scan]] = {tile_ops.REDUCE: Reduce, tile_ops.SCAN: Scan}
+from tilelang.targets.cpu.one_thread import OneThread
 
 
 def thread_loops(func: X.PrimFunc, unnamed: bool = False) -> X.PrimFunc:
@@ -53,7 +55,7 @@ def thread_loops(func: X.PrimFunc, unnamed: bool = False) -> X.PrimFunc:
     """
     axes = [s for s in walk(func.body) if _is_axis(s)]
     varies = {s.node.var.__chandle__() for s in axes}
-    own = uses_any(func.body, varies) or any(map(_meets_by_itself, calls(func.body)))
+    own = uses_any(func.body, varies) or any(map(thread_ops.is_collective, calls(func.body)))
     if not axes or not (own or (not unnamed and _updates_by_each(func.body))):
         return func
     return func.with_body(_Threads(axes).launch(func.body))
@@ -76,7 +78,7 @@ def _without_threads(stmt: Any) -> Any:
 
 def uses_any(body: Any, handles: set[int]) -> bool:
     """Whether a variable with one of these handles is used (the axes that define them do not count)."""
-    return any(uses(e, handles) for s in walk(body) for e in _expressions(s))
+    return any(uses(e, handles) for s in walk(body) for e in expressions(s))
 
 
 def _updates_by_each(stmt: Any) -> bool:
@@ -96,24 +98,6 @@ def _is_axis(stmt: Any) -> bool:
     )
 
 
-def _meets_by_itself(call: ir.Call) -> bool:
-    return thread_ops.is_collective(call)
-
-
-def _expressions(stmt: Any) -> list[Any]:
-    """The expressions of a statement, without those of its children."""
-    match stmt:
-        case X.BufferStore():
-            return [stmt.value, *stmt.indices]
-        case X.Bind() | X.Evaluate():
-            return [stmt.value]
-        case X.IfThenElse() | X.While():
-            return [stmt.condition]
-        case X.For():
-            return [stmt.min, stmt.extent]
-    return []
-
-
 @dataclass
 class _Out:
     """Statements being made: finished ones, and those of the loop over threads that is still open."""
@@ -126,26 +110,23 @@ class _Threads:
     """The threads of one block. `axes`: the `thread_extent` attributes, x first."""
 
     _kind = X.ForKind.PARALLEL  # of the loops over them: between two meetings they may run in any order
+    _Differences = Differences
 
     def __init__(self, axes: list[Any]) -> None:
         self._axes = sorted(axes, key=lambda s: str(s.node.thread_tag))
-        self._extents = [_number(s.value) for s in self._axes]
-        self.count: Any = math.prod(self._extents)
-        self._varies = {s.node.var.__chandle__() for s in self._axes}
-        self._arrays: dict[int, ir.Var] = {}  # private buffer or scalar -> its array over the threads
-        self._values: dict[
-            int, Callable[[Any], Any]
-        ] = {}  # variable -> its value in the thread of that number
+        extents = [_number(s.value) for s in self._axes]
+        self.count: Any = math.prod(extents)
+        self._one = OneThread(self._axes, extents)
+        self._number = self._one.number  # stands for the number of the thread in an open loop
+        numbers = {self._number.__chandle__(), *(s.node.var.__chandle__() for s in self._axes)}
+        self._differences = self._Differences(numbers)
         self._allocations: list[Any] = []
         self._kept: list[Any] = []  # made variables, so that handles stay theirs
         self._mask: ir.Var | None = None
         self._out = _Out()
         self._span: Any = None
-        self._number = X.Var("thread", "int32")  # stands for the number of the thread in an open loop
-        self._varies.add(self._number.__chandle__())
-        self._inline: dict[
-            int, Any
-        ] = {}  # statement -> the allocation that its loop over threads begins with
+        # Statement -> the allocations that its loop over threads begins with.
+        self._inline: dict[int, list[Any]] = {}
 
     def launch(self, stmt: Any) -> Any:
         """The body without its axes."""
@@ -153,86 +134,13 @@ class _Threads:
             inner = stmt.body
             while self._is_own(inner):
                 inner = inner.body
-            self._find_varying(inner)
+            self._differences.find(inner)
             body = self._collected(lambda: self._sequence(_flat(inner)))
             return seq([*self._allocations, *body])
         return remake(stmt, self.launch)
 
-    # Which values differ between threads
-
     def _is_own(self, stmt: Any) -> bool:
         return any(stmt is s or stmt.same_as(s) for s in self._axes)
-
-    def _is_private(self, buffer: ir.Var) -> bool:
-        """Whether every thread has a buffer of its own behind this one."""
-        return str(buffer.scope()) in _PRIVATE
-
-    def _find_varying(self, body: Any) -> None:
-        self._varies |= _accumulated_in_parallel(body)
-        self._settle(body)
-
-    def _settle(self, body: Any) -> None:
-        before = -1
-        while before != len(self._varies):
-            before = len(self._varies)
-            self._spread(body, False)
-
-    def _spread(self, stmt: Any, divergent: bool) -> None:
-        if isinstance(stmt, X.DeclBuffer):
-            names = {stmt.buffer.__chandle__(), *(v.__chandle__() for v in variables(stmt.data))}
-            if names & self._varies:
-                self._varies |= names
-        if not self._has_meeting(stmt):
-            if divergent or self._differs(stmt):
-                self._varies |= self._defined(stmt)
-            return
-        if loop_kind(stmt) == "Parallel":
-            return  # done by the block as one, whoever gets there
-        if isinstance(stmt, X.For | X.IfThenElse | X.While):
-            inner = divergent or any(self._varying(e) for e in _expressions(stmt))
-            if isinstance(stmt, X.For) and inner:
-                self._varies.add(stmt.loop_var.__chandle__())
-            for child in children(stmt):
-                self._spread(child, inner)
-        elif isinstance(stmt, X.SeqStmt | X.AttrStmt):
-            for child in children(stmt):
-                self._spread(child, divergent)
-        elif any(self._varying(e) for e in _expressions(stmt)) or divergent:
-            self._varies |= self._defined(stmt)
-
-    def _defined(self, stmt: Any) -> set[int]:
-        """Scalars and private buffers that `stmt` gives values."""
-        found: set[int] = set()
-        for s in walk(stmt):
-            if isinstance(s, X.Bind):
-                found.add(s.var.__chandle__())
-            elif isinstance(s, X.BufferStore) and self._is_private(s.buffer):
-                found.add(s.buffer.__chandle__())
-            elif isinstance(s, X.Evaluate) and _is_tile_operation(s.value):
-                regions = [a for a in s.value.args if isinstance(a, ir.TensorRegion)]
-                found |= {a.source.__chandle__() for a in regions if self._is_private(a.source)}
-        return found
-
-    def _varying(self, expr: Any) -> bool:
-        """Whether an expression may differ between threads."""
-        return uses(expr, self._varies) or any(map(thread_ops.is_collective, calls(expr)))
-
-    def _differs(self, stmt: Any) -> bool:
-        """Whether `stmt` is not one thing that the block does once."""
-        return uses(stmt, self._varies) or any(_is_effect_of_each(s) for s in walk(stmt))
-
-    def _has_meeting(self, stmt: Any) -> bool:
-        return any(self._is_meeting(s) for s in walk(stmt))
-
-    def _is_meeting(self, stmt: Any) -> bool:
-        """Whether threads meet in `stmt` itself."""
-        if isinstance(stmt, X.Evaluate) and _is_barrier(stmt.value):
-            return True
-        if isinstance(stmt, X.Evaluate) and _is_tile_operation(stmt.value):
-            return not uses(stmt, self._varies)
-        if loop_kind(stmt) == "Parallel":
-            return not uses(stmt, self._varies)
-        return any(thread_ops.is_collective(c) for e in _expressions(stmt) for c in calls(e))
 
     # Statements in order
 
@@ -258,10 +166,10 @@ class _Threads:
             self._sequence([*_flat(stmt)])
         elif isinstance(stmt, X.AllocBuffer | X.DeclBuffer):
             self._allocate(stmt, rest)
-        elif self._is_meeting(stmt) and isinstance(stmt, X.Evaluate) and _is_barrier(stmt.value):
+        elif self._differences.is_meeting(stmt) and isinstance(stmt, X.Evaluate) and is_barrier(stmt.value):
             self._close()
             self._out.done += self._kept_meeting(stmt)
-        elif not self._has_meeting(stmt):
+        elif not self._differences.has_meeting(stmt):
             self._simple(stmt, rest)
         elif isinstance(stmt, X.For) and loop_kind(stmt) != "Parallel":
             self._for(stmt)
@@ -270,7 +178,7 @@ class _Threads:
         elif isinstance(stmt, X.IfThenElse):
             self._if(stmt)
         elif isinstance(stmt, X.BufferStore | X.Bind | X.Evaluate) and not (
-            isinstance(stmt, X.Evaluate) and _is_tile_operation(stmt.value)
+            isinstance(stmt, X.Evaluate) and is_tile_operation(stmt.value)
         ):
             self._simple(_with_values(stmt, self._met), rest)
         else:
@@ -278,12 +186,12 @@ class _Threads:
 
     def _allocate(self, stmt: Any, rest: list[Any]) -> None:
         buffer = stmt.buffer
-        if buffer.__chandle__() not in self._varies or not self._is_private(buffer):
-            self._out.done.append(self._at(stmt, index(0)) if isinstance(stmt, X.DeclBuffer) else stmt)
+        if buffer.__chandle__() not in self._differences.handles or not self._differences.is_private(buffer):
+            self._out.done.append(self._one.at(stmt, index(0)) if isinstance(stmt, X.DeclBuffer) else stmt)
             return
         if isinstance(stmt, X.DeclBuffer):
             base = next(v for v in variables(stmt.data) if X.is_buffer_var(v))
-            whole = self._arrays.get(base.__chandle__())
+            whole = self._one.arrays.get(base.__chandle__())
             if whole is None:
                 self._out.done.append(stmt)
                 return
@@ -294,7 +202,7 @@ class _Threads:
                 data=whole.data,
                 scope="shared",
             )
-            self._arrays[buffer.__chandle__()] = made
+            self._one.arrays[buffer.__chandle__()] = made
             self._kept += [buffer, made]
             self._out.done.append(X.DeclBuffer(made, data=whole.data, span=stmt.span))
             return
@@ -306,14 +214,17 @@ class _Threads:
             self._inline.setdefault(rest[users[0]].__chandle__(), []).append(stmt)
             self._kept.append(rest[users[0]])
             return
-        self._arrays[buffer.__chandle__()] = self._array(str(buffer.name), str(buffer.dtype), buffer.shape)
+        array = self._array(str(buffer.name), str(buffer.dtype), buffer.shape)
+        self._one.arrays[buffer.__chandle__()] = array
         self._kept.append(buffer)
 
     def _closes(self, stmt: Any) -> bool:
         """Whether the open loop over the threads ends at `stmt`."""
         if isinstance(stmt, X.AllocBuffer):
             return False
-        return isinstance(stmt, X.DeclBuffer) or self._has_meeting(stmt) or not self._differs(stmt)
+        if isinstance(stmt, X.DeclBuffer) or self._differences.has_meeting(stmt):
+            return True
+        return not self._differences.differs(stmt)
 
     def _array(self, name: str, dtype: str, shape: Iterable[Any] = ()) -> ir.Var:
         """Memory of the block with one entry (of `shape`) per thread."""
@@ -323,7 +234,7 @@ class _Threads:
 
     def _simple(self, stmt: Any, rest: list[Any]) -> None:
         """A statement without meetings: for each thread if it differs between them, else once."""
-        if not self._differs(stmt):
+        if not self._differences.differs(stmt):
             self._once(stmt)
             return
         if isinstance(stmt, X.Bind):
@@ -333,7 +244,7 @@ class _Threads:
                 array = self._array(str(stmt.var.name), str(stmt.var.ty.dtype))
                 self._kept.append(stmt.var)
                 self._out.open.append(X.BufferStore(array, stmt.value, [self._number], stmt.span))
-                self._values[handle] = lambda t, a=array: X.BufferLoad(a, [t])
+                self._one.values[handle] = lambda t, a=array: X.BufferLoad(a, [t])
                 return
         self._out.open.append(self._by_first(self._dealt_out(stmt)))
 
@@ -349,12 +260,13 @@ class _Threads:
 
         def visit(s: Any, divergent: bool) -> Any:
             if isinstance(s, X.BufferStore):
-                same = not divergent and not any(self._varying(e) for e in _expressions(s))
-                own = s.buffer.__chandle__() in self._varies or str(s.buffer.scope()).startswith("local")
+                same = not divergent and not any(self._differences.varying(e) for e in expressions(s))
+                handles, scope = self._differences.handles, str(s.buffer.scope())
+                own = s.buffer.__chandle__() in handles or scope.startswith("local")
                 if same and not own:
                     return X.IfThenElse(X.EQ(self._number, index(0)), s, None, s.span)
                 return s
-            inner = divergent or any(self._varying(e) for e in _expressions(s))
+            inner = divergent or any(self._differences.varying(e) for e in expressions(s))
             return remake(s, lambda c: visit(c, inner))
 
         return visit(stmt, self._mask is not None)
@@ -362,7 +274,7 @@ class _Threads:
     def _once(self, stmt: Any) -> None:
         """What the block does as one; values that differ between threads are those of the first."""
         self._close()
-        self._out.done.append(self._at(stmt, index(0)))
+        self._out.done.append(self._one.at(stmt, index(0)))
 
     def _close(self) -> None:
         """End the open loop over the threads."""
@@ -371,28 +283,20 @@ class _Threads:
         body, self._out.open = seq(self._out.open), []
         if self._mask is not None:
             body = X.IfThenElse(X.BufferLoad(self._mask, [self._number]), body, None, self._span)
-        self._out.done.append(self._loop(body))
+        self._out.done.append(self._for_each(body))
 
-    def _loop(self, body: Any) -> Any:
+    def _for_each(self, body: Any) -> Any:
         """`body` for each thread; it numbers them by `_number`."""
-        own = [X.Var(str(s.node.var.name), "int32") for s in self._axes]
-        number: Any = index(0)
-        for var, extent in reversed(list(zip(own, self._extents, strict=True))):
-            number = var if number is not None and constant(number) == 0 else number * extent + var
-        table = {s.node.var.__chandle__(): _like(s, v) for s, v in zip(self._axes, own, strict=True)}
-        body = self._at(body, number, table)
-        for var, extent in zip(own, self._extents, strict=True):
-            body = X.For(var, index(0), index(extent), self._kind, body, span=self._span)
-        return body
+        return self._one.loop(body, self._kind, self._span)
 
     # Control flow in which threads meet
 
     def _for(self, stmt: X.For) -> None:
-        low, count = self._value(stmt.min), self._value(stmt.extent)
-        if not (self._varying(low) or self._varying(count)):
+        low, count = self._met(stmt.min), self._met(stmt.extent)
+        if not (self._differences.varying(low) or self._differences.varying(count)):
             self._close()
             body = self._collected(lambda: self._sequence(_flat(stmt.body)))
-            bounds = self._at(low, index(0)), self._at(count, index(0))
+            bounds = self._one.at(low, index(0)), self._one.at(count, index(0))
             kind = X.ForKind.SERIAL
             self._out.done.append(
                 X.For(stmt.loop_var, *bounds, kind, seq(body), step=stmt.step, span=stmt.span)
@@ -407,21 +311,21 @@ class _Threads:
         self._close()
         longest = self._reduced("most", turns, X.max, 0)
         turn = X.Var(f"{name}_turn", "int32")
-        self._values[stmt.loop_var.__chandle__()] = lambda t: X.BufferLoad(first, [t]) + turn * step
+        self._one.values[stmt.loop_var.__chandle__()] = lambda t: X.BufferLoad(first, [t]) + turn * step
         self._kept.append(stmt.loop_var)
         active = X.LT(turn, X.BufferLoad(turns, at))
         body = self._under(active, lambda: self._sequence(_flat(stmt.body)))
         self._out.done.append(X.For(turn, index(0), longest, X.ForKind.SERIAL, seq(body), span=stmt.span))
 
     def _if(self, stmt: X.IfThenElse) -> None:
-        condition = self._value(stmt.condition)
-        if not self._varying(condition):
+        condition = self._met(stmt.condition)
+        if not self._differences.varying(condition):
             self._close()
             then = self._collected(lambda: self._sequence(_flat(stmt.then_case)))
             orelse = None
             if stmt.else_case is not None:
                 orelse = seq(self._collected(lambda: self._sequence(_flat(stmt.else_case))))
-            test = self._at(condition, index(0))
+            test = self._one.at(condition, index(0))
             self._out.done.append(X.IfThenElse(test, seq(then), orelse, stmt.span))
             return
         taken = self._array("taken", "bool")
@@ -433,19 +337,19 @@ class _Threads:
             self._out.done += self._under(X.Not(load), lambda: self._sequence(_flat(stmt.else_case)))
 
     def _while(self, stmt: X.While) -> None:
-        if not self._varying(stmt.condition):
+        if not self._differences.varying(stmt.condition):
             self._close()
             body = self._collected(lambda: self._sequence(_flat(stmt.body)))
-            self._out.done.append(X.While(self._at(stmt.condition, index(0)), seq(body), stmt.span))
+            self._out.done.append(X.While(self._one.at(stmt.condition, index(0)), seq(body), stmt.span))
             return
         self._close()
         going, any_going = self._array("going", "bool"), self._register("any_going")
         outer, at = self._mask, [self._number]
         start: Any = X.const(True, "bool") if outer is None else X.BufferLoad(outer, at)
-        self._out.done.append(self._loop(X.BufferStore(going, start, at, stmt.span)))
+        self._out.done.append(self._for_each(X.BufferStore(going, start, at, stmt.span)))
 
         def turn() -> None:
-            condition = self._value(stmt.condition)
+            condition = self._met(stmt.condition)
             self._out.open.append(X.BufferStore(going, condition, at, stmt.span))
             self._close()
             self._set(any_going, self._any(going))
@@ -466,7 +370,7 @@ class _Threads:
         mask = self._array("active", "bool")
         if outer is not None:
             active = X.And(X.BufferLoad(outer, at), active)
-        set_mask = self._loop(X.BufferStore(mask, active, at, self._span))
+        set_mask = self._for_each(X.BufferStore(mask, active, at, self._span))
         self._mask = mask
 
         def guarded() -> None:
@@ -480,10 +384,6 @@ class _Threads:
         return body
 
     # Values of all threads together
-
-    def _value(self, expr: Any) -> Any:
-        """`expr` after the exchanges in it."""
-        return self._met(expr)
 
     def _met(self, expr: Any) -> Any:
         """`expr` with every collective call, innermost first, done and replaced by its result."""
@@ -544,94 +444,12 @@ class _Threads:
     def _set(self, register: ir.Var, value: Any) -> None:
         self.put(X.BufferStore(register, value, [index(0)], self._span))
 
-    # Rewriting for one thread
-
-    def _at(self, node: Any, number: Any, axes: dict[int, Any] | None = None) -> Any:
-        """`node` in the thread `number`; `axes` gives its numbers along the axes, else we work them out."""
-        if axes is None:
-            axes, left = {}, number
-            for s, extent in zip(self._axes, self._extents, strict=True):
-                axes[s.node.var.__chandle__()] = _like(s, left % extent)
-                left = left // extent
-        own = self._number
-
-        def variable(v: ir.Var) -> Any:
-            handle = v.__chandle__()
-            if v.same_as(own):
-                return number
-            if handle in axes:
-                return axes[handle]
-            value = self._values.get(handle)
-            return v if value is None else self._at(value(number), number, axes)
-
-        def load(e: ir.TensorLoad) -> Any:
-            array = self._arrays.get(e.source.__chandle__())
-            return e if array is None else X.BufferLoad(array, [number, *e.indices], e.span)
-
-        def region(e: ir.TensorRegion) -> Any:
-            array = self._arrays.get(e.source.__chandle__())
-            if array is None:
-                return e
-            return X.BufferRegion(array, [ir.Range.from_min_extent(number, index(1)), *e.region])
-
-        def store(s: X.BufferStore) -> Any:
-            array = self._arrays.get(s.buffer.__chandle__())
-            return s if array is None else X.BufferStore(array, s.value, [number, *s.indices], s.span)
-
-        arrays = {array.__chandle__() for array in self._arrays.values()}
-
-        def evaluate(s: X.Evaluate) -> Any:
-            fold = next((op for name, op in _FOLDS.items() if tile_ops.is_call(s.value, name)), None)
-            return s if fold is None else self._aligned(fold.read(s.value), arrays)
-
-        return tvm_ffi.structural_map(
-            node,
-            [
-                (X.Evaluate, evaluate),
-                (ir.TensorLoad, load),
-                (ir.TensorRegion, region),
-                (X.BufferStore, store),
-                (ir.Var, variable),
-            ],
-        )
-
-    def _aligned(self, fold: Reduce | Scan, arrays: set[int]) -> Any:
-        """A reduction or scan that numbers its dimension with the one that arrays have in front, if any has:
-        operands that have none are taken as arrays of one.
-        """
-        regions = {"src": fold.src, "dst": fold.dst}
-        alone = {k: r for k, r in regions.items() if r.source.__chandle__() not in arrays}
-        if len(alone) == len(regions):
-            return fold.call()
-        before: dict[int, X.DeclBuffer] = {}
-        for name, region in alone.items():
-            buffer, handle = region.source, region.source.__chandle__()
-            if handle not in before:
-                shape, dtype, scope = (1, *buffer.shape), str(buffer.dtype), buffer.scope()
-                view = X.decl_buffer(shape, dtype, str(buffer.name), data=buffer.data, scope=scope)
-                before[handle] = X.DeclBuffer(view, data=buffer.data, span=fold.span)
-                self._kept.append(view)
-            first = ir.Range.from_min_extent(index(0), index(1))
-            regions[name] = X.BufferRegion(before[handle].buffer, [first, *region.region])
-        return seq([*before.values(), replace(fold, dim=fold.dim + 1, **regions).call()])
-
 
 class _Blocks(_Threads):
-    """The blocks of a grid that wait for each other: what a block allocates is private to it."""
+    """The blocks of a grid that wait for each other."""
 
     _kind = X.ForKind.SERIAL
-
-    def _is_private(self, buffer: ir.Var) -> bool:
-        return str(buffer.scope()) != "global"
-
-    def _find_varying(self, body: Any) -> None:
-        self._settle(body)
-
-    def _differs(self, stmt: Any) -> bool:
-        return True
-
-    def _is_meeting(self, stmt: Any) -> bool:
-        return isinstance(stmt, X.Evaluate) and thread_ops.call_name(stmt.value) == thread_ops.SYNC_GRID
+    _Differences = BlockDifferences
 
     def _kept_meeting(self, stmt: Any) -> list[Any]:
         return []
@@ -648,55 +466,8 @@ def _number(extent: Any) -> Any:
     return extent if str(extent.ty.dtype) == "int32" else X.Cast("int32", extent)
 
 
-def _like(axis: Any, number: Any) -> Any:
-    """A number along an axis in the dtype of the axis's variable."""
-    dtype = str(axis.node.var.ty.dtype)
-    return number if dtype == "int32" or isinstance(number, int) else X.Cast(dtype, number)
-
-
 def _flat(stmt: Any) -> list[Any]:
     return [q for s in stmt.seq for q in _flat(s)] if isinstance(stmt, X.SeqStmt) else [stmt]
-
-
-def _is_barrier(call: Any) -> bool:
-    return thread_ops.call_name(call) in (
-        tile_ops.SYNC,
-        thread_ops.SYNC_WARP,
-        thread_ops.SYNC_GRID,
-        tile_ops.ASYNC_COMMIT,
-        tile_ops.ASYNC_WAIT,
-    )
-
-
-def _is_tile_operation(call: Any) -> bool:
-    """Whether a call works on regions: what the threads of a block do together."""
-    return thread_ops.call_name(call).startswith("tl.") and any(
-        isinstance(a, ir.TensorRegion) for a in call.args
-    )
-
-
-def _is_effect_of_each(stmt: Any) -> bool:
-    """Whether every thread has to do `stmt`, even if it is the same for all: an atomic, an external call."""
-    if isinstance(stmt, X.Bind):
-        return tile_ops.is_call(stmt.value, tile_ops.ATOMIC)
-    if not isinstance(stmt, X.Evaluate) or not isinstance(stmt.value, ir.Call):
-        return False
-    return not _is_barrier(stmt.value) and not _is_tile_operation(stmt.value)
-
-
-def _accumulated_in_parallel(body: Any) -> set[int]:
-    """Private buffers that outlive a Parallel loop which writes them: each thread has its part in them."""
-    found: set[int] = set()
-    for stmt in walk(body):
-        if loop_kind(stmt) == "Parallel":
-            inner = {s.buffer.__chandle__() for s in walk(stmt) if isinstance(s, X.AllocBuffer)}
-            written = {
-                s.buffer.__chandle__()
-                for s in walk(stmt)
-                if isinstance(s, X.BufferStore) and str(s.buffer.scope()) in _PRIVATE
-            }
-            found |= written - inner
-    return found
 
 
 def _distributed(stmt: Any, threads: int, thread: Any) -> Any:
