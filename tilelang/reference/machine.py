@@ -27,9 +27,12 @@ from tilelang.reference.barriers import Barrier
 from tilelang.reference.collectives import WARP, collective
 from tilelang.reference.errors import NoMeaning, ReferenceFailure
 from tilelang.reference.expressions import Expressions, dtype_of
+from tilelang.reference.lanes import Held, agreed, gather, one_of_threads, spread
 from tilelang.reference.memory import Storage, Tensor, is_float, numpy_dtype, row_major
 from tilelang.reference.operations import FOLDS, MEANINGS, UPDATES
+from tilelang.reference.statements import call_names, updates_by_each, uses, waits
 from tilelang.reference.turns import Stuck, Turns
+from tilelang.reference.whole_block import WholeBlock
 
 ONE = np.ones(1, bool)
 # Lanes run in step and copies are done at once: there is nothing to wait for. What is assumed is not checked.
@@ -160,7 +163,7 @@ class Machine:
         branches: list[Any] = []
         taken, count = np.zeros_like(active), 0
         for stmt in stmts:
-            if not (self._by_threads and isinstance(stmt, X.IfThenElse) and _waits(stmt)):
+            if not (self._by_threads and isinstance(stmt, X.IfThenElse) and waits(stmt)):
                 break
             holds = np.asarray(self.expressions.value(stmt.condition, active), bool) & active
             found = [(stmt.then_case, holds)]
@@ -195,7 +198,7 @@ class Machine:
         while isinstance(body, X.AttrStmt) and str(body.node.thread_tag).startswith("blockIdx"):
             axes.append((body.node.var, self.expressions.integer(body.value, active)))
             body = body.body
-        if SYNC_GRID in _call_names(body):
+        if SYNC_GRID in call_names(body):
             return self._grid(axes, body, active)
         outside = dict(self.tensors), dict(self.expressions.values)
         for place in itertools.product(*(range(n) for _, n in reversed(axes))):
@@ -228,10 +231,10 @@ class Machine:
         while isinstance(body, X.AttrStmt) and body.attr_key == "thread_extent":
             axes.append((body.node.var, self.expressions.integer(body.value, active)))
             body = body.body
-        own = thread_ops.COLLECTIVES & _call_names(body)
-        if not self.unnamed and _updates_by_each(body):
+        own = thread_ops.COLLECTIVES & call_names(body)
+        if not self.unnamed and updates_by_each(body):
             own = {tile_ops.ATOMIC}
-        if not (own or _uses(body, [v for v, _ in axes])):
+        if not (own or uses(body, [v for v, _ in axes])):
             return self.run(body, active)
         numbers = np.indices([n for _, n in reversed(axes)]).reshape(len(axes), -1)
         for (var, _), at in zip(axes, reversed(list(numbers)), strict=True):
@@ -294,9 +297,11 @@ class Machine:
         by_threads, self._by_threads = self._by_threads, False
         going_on = active  # behind the loop thread code has all its lanes again
         apart = self._apart
-        of_threads = self._one_of_threads(active) if by_threads else {}
+        of_threads: Held = {}
         if by_threads:
-            active = self._as_one(active)
+            of_threads, self._apart = one_of_threads(self.tensors, active)
+            self.expressions.values = agreed(self.expressions.values, active)
+            active = ONE
         extent = (
             self.expressions.integer(loop.extent, active)
             if active.size == 1
@@ -309,14 +314,14 @@ class Machine:
             k: v if v.ndim == 0 else np.repeat(np.broadcast_to(v, (count,)), extent)
             for k, v in self.expressions.values.items()
         }
-        private = self._spread(count, extent)
+        private = spread(self.tensors, count, extent)
         number = np.tile(np.arange(extent), count)
         first, limit = (np.repeat(np.broadcast_to(x, (count,)), extent) for x in (first, limit))
         inside = np.repeat(active, extent) & (number < limit)
         self.expressions.values[loop.loop_var.__chandle__()] = (first + number).astype(np.int32)
         if extent:
             self.run(loop.body, inside)
-        self._gather(private, count, extent, inside)
+        gather(self.tensors, private, count, extent, inside)
         for handle, old in of_threads.items():
             storage = self.tensors[handle].storage
             storage.data = np.where(going_on[:, None], storage.data, old)
@@ -324,61 +329,6 @@ class Machine:
         self.expressions.values = outer
         self._frames, self._by_threads = frames, by_threads
         return going_on
-
-    def _one_of_threads(self, active: np.ndarray) -> dict[int, np.ndarray]:
-        """Before a loop of the whole block: one copy of the private arrays that all its threads agree on.
-        Returns what the threads held.
-        """
-        before, apart = {}, set()
-        for handle, tensor in self.tensors.items():
-            data = tensor.storage.data
-            if not tensor.private or data.shape[0] != active.size or active.size == 1 or not active.any():
-                continue
-            rows = data[active]
-            if (rows == rows[:1]).all():
-                before[handle], tensor.storage.data = data, rows[:1].copy()
-            else:
-                apart.add(id(tensor.storage))
-        self._apart = frozenset(apart)
-        return before
-
-    def _spread(self, count: int, extent: int) -> dict[int, np.ndarray]:
-        """Give every lane its own copy of the private arrays. Returns what they held before."""
-        before = {}
-        for handle, tensor in self.tensors.items():
-            data = tensor.storage.data
-            # In thread code private arrays are the threads': a loop of the whole block has no use for them.
-            if tensor.private and handle not in before and data.shape[0] in (1, count):
-                before[handle] = data
-                if extent:
-                    tensor.storage.data = np.repeat(
-                        np.broadcast_to(data, (count, data.shape[1])), extent, axis=0
-                    )
-        return before
-
-    def _gather(self, before: dict[int, np.ndarray], count: int, extent: int, inside: np.ndarray) -> None:
-        """Private arrays after a loop: what all its iterations agree on, else what they held before it."""
-        for handle, old in before.items():
-            storage = self.tensors[handle].storage
-            if not extent:
-                continue
-            lanes = storage.data.reshape(count, extent, -1)
-            ran = inside.reshape(count, extent)
-            kept = np.array(np.broadcast_to(old, (count, old.shape[1])))
-            for lane in range(count):
-                if ran[lane].any():
-                    kept[lane] = lanes[lane][np.flatnonzero(ran[lane])[-1]]
-            storage.data = kept if old.shape[0] > 1 or count > 1 else kept[:1]
-
-    def _as_one(self, active: np.ndarray) -> np.ndarray:
-        """From thread lanes to the one of the block: variables that all threads agree on keep their value."""
-        values = {}
-        for handle, value in self.expressions.values.items():
-            chosen = value if value.ndim == 0 else np.unique(value[active])
-            if np.size(chosen) == 1:
-                values[handle] = np.asarray(chosen).reshape(())
-        self.expressions.values = values
-        return ONE
 
     # Effects
 
@@ -449,7 +399,7 @@ class Machine:
             self.expressions.value(call, active)
             return
         try:
-            meaning(_WholeBlock(self, active, call.span), call)
+            meaning(WholeBlock(self.tensors, self.expressions, active, call.span), call)
         except ReferenceFailure as failure:
             raise (failure if failure.line else ReferenceFailure(str(failure), call.span)) from None
 
@@ -460,7 +410,7 @@ class Machine:
         offset, _ = tensor.address(indices, active, call.span)
         numbers = [np.broadcast_to(self.expressions.value(a, active), active.shape) for a in call.args[1:]]
         at, given = offset[active], [n[active].astype(np.int64) for n in numbers]
-        waits = []
+        awaited = []
         for lane, element in enumerate(np.broadcast_to(at, (int(active.sum()),))):
             key = id(tensor.storage), int(element)
             if name == "tl.mbarrier_init":
@@ -470,14 +420,14 @@ class Machine:
             if barrier is None:
                 raise ReferenceFailure(f"{tensor.name}[{element}] is not a barrier yet", call.span)
             if name == "tl.mbarrier_wait":
-                waits.append((barrier, int(given[0][lane])))
+                awaited.append((barrier, int(given[0][lane])))
                 continue
             if name.endswith("expect_tx"):
                 barrier.bytes += int(given[0][lane])
             if "arrive" in name:
                 barrier.arrive()
-        if waits:
-            self._wait(lambda: all(b.passed(parity) for b, parity in waits), call.span)
+        if awaited:
+            self._wait(lambda: all(b.passed(parity) for b, parity in awaited), call.span)
 
     def _named(self, name: str, call: Any, active: np.ndarray) -> None:
         """Threads that run in step are all there, if they are as many as the barrier is for."""
@@ -588,97 +538,9 @@ class Machine:
         return self._tensor(expr.source).load(indices, active, expr.span or self._span)
 
 
-@dataclass(frozen=True)
-class _WholeBlock:
-    """A tile operation's view of the machine: all lanes take part in it once, together."""
-
-    machine: Machine
-    active: np.ndarray
-    span: Any
-
-    def read(self, region: Any, needed: Any = True) -> np.ndarray:
-        tensor, places = self._places(region)
-        return tensor.load(places, np.asarray(needed), self.span)
-
-    def exists(self, region: Any) -> np.ndarray:
-        tensor, places = self._places(region)
-        if tensor.scope != "global":
-            return np.broadcast_to(np.asarray(True), tuple(int(self.scalar(r.extent)) for r in region.region))
-        return tensor.address(places, np.asarray(True), self.span)[1]
-
-    def write(self, region: Any, values: np.ndarray) -> None:
-        tensor = self.machine.tensors[region.source.__chandle__()]
-        if tensor.private and tensor.storage.data.shape[0] > 1:
-            _, places = self._ranges(region)
-            threads = np.asarray(self.active).reshape(-1, *[1] * len(places))
-            tensor.store([p[None] for p in places], values[None], threads, self.span)
-            return
-        tensor, places = self._places(region)
-        tensor.store(places, values, np.asarray(True), self.span)
-
-    def scalar(self, expr: Any) -> Any:
-        value = np.asarray(self.machine.expressions.value(expr, self.active))
-        chosen = value if value.ndim == 0 else np.unique(value[self.active])
-        if np.size(chosen) != 1:
-            raise ReferenceFailure(f"{expr} differs between threads inside a tile operation", self.span)
-        return np.asarray(chosen).reshape(())
-
-    def _places(self, region: Any) -> tuple[Tensor, list[np.ndarray]]:
-        """The memory, and the index along every dimension, broadcast to the region's shape."""
-        tensor = self.machine.tensors[region.source.__chandle__()]
-        if tensor.private and tensor.storage.data.shape[0] > 1:
-            raise NoMeaning(f"{tensor.name} is private to each thread: the reference has no tile of it")
-        return self._ranges(region)
-
-    def _ranges(self, region: Any) -> tuple[Tensor, list[np.ndarray]]:
-        tensor = self.machine.tensors[region.source.__chandle__()]
-        ranges = [(int(self.scalar(r.min)), int(self.scalar(r.extent))) for r in region.region]
-        rank = len(ranges)
-        places = [
-            (start + np.arange(extent)).reshape(*[1] * d, -1, *[1] * (rank - d - 1))
-            for d, (start, extent) in enumerate(ranges)
-        ]
-        return tensor, places
-
-
 def _never_come(span: Any) -> ReferenceFailure:
     return ReferenceFailure(
         "threads wait here for others that never come: a deadlock, or threads that the reference does not "
         "run side by side (it does so in the branches of neighbouring conditions on the thread)",
         span,
     )
-
-
-def _call_names(stmt: Any) -> set[str]:
-    """The operations that are called in `stmt`."""
-    found: list[ir.Call] = []
-    tvm_ffi.structural_walk(stmt, (ir.Call, found.append))
-    return {thread_ops.call_name(c) for c in found}
-
-
-def _updates_by_each(stmt: Any) -> bool:
-    """Whether an atomic stands outside of Parallel loops, where every thread does it."""
-    match stmt:
-        case X.For():
-            return stmt.kind != X.ForKind.PARALLEL and _updates_by_each(stmt.body)
-        case X.SeqStmt():
-            return any(map(_updates_by_each, stmt.seq))
-        case X.IfThenElse():
-            return any(_updates_by_each(s) for s in (stmt.then_case, stmt.else_case) if s is not None)
-        case X.While() | X.AttrStmt():
-            return _updates_by_each(stmt.body)
-        case X.Bind() | X.Evaluate():
-            return thread_ops.call_name(stmt.value) == tile_ops.ATOMIC
-    return False
-
-
-def _waits(stmt: Any) -> bool:
-    return "tl.mbarrier_wait" in _call_names(stmt)
-
-
-def _uses(stmt: Any, variables: list[Any]) -> bool:
-    """Whether any of the variables stands in `stmt`."""
-    wanted = {v.__chandle__() for v in variables}
-    found: list[int] = []
-    tvm_ffi.structural_walk(stmt, (ir.Var, lambda v: found.append(v.__chandle__())))
-    return bool(wanted & set(found))
