@@ -9,9 +9,8 @@ Out: the same with `tl.sync` wherever a statement reads or writes shared memory 
 Not: races inside one statement, which are the author's; tiles versioned by a pipeline, which order
      themselves. A barrier is never placed where only some threads pass.
 
-Two accesses do not conflict if every element that both touch belongs to one and the same thread in both. That
-is looked up in a table of owners, made from the index expressions where they depend on nothing but the thread
-and loops of known extents, inside the access's statement or around it: all their iterations count.
+Two accesses do not conflict if every element that both touch belongs to one and the same thread in both
+(`owner_table`).
 """
 
 from __future__ import annotations
@@ -35,12 +34,10 @@ from tilelang.ir.teams import Branches, Team, thread_numbers
 from tilelang.ir.thread_ops import NAMED_ARRIVE, NAMED_SYNC
 from tilelang.ir.tile_ops import seq
 from tilelang.passes.accesses import accesses, all_accesses, storages
+from tilelang.passes.owner_table import MANY, NOBODY, Threads, owner_table
 from tilelang.passes.plan_pipelines import SETTLED
 from tilelang.passes.walk import calls, children, constant, index, remake, walk, with_body
 
-_NOBODY, _MANY = -1, -2
-_MOST_ELEMENTS = 1 << 20  # of a buffer in a table of owners
-_MOST_TOUCHES = 1 << 22  # threads times iterations that are looked at one by one
 _NAMED_BARRIERS = 16  # PTX ISA, barrier
 
 
@@ -117,8 +114,8 @@ def _conflict(a: _Touch, b: _Touch) -> bool:
         return False  # so is waiting for what a bulk copy brings
     if a.owners is None or b.owners is None:
         return True
-    both = (a.owners != _NOBODY) & (b.owners != _NOBODY)
-    return bool((both & ((a.owners != b.owners) | (a.owners == _MANY))).any())
+    both = (a.owners != NOBODY) & (b.owners != NOBODY)
+    return bool((both & ((a.owners != b.owners) | (a.owners == MANY))).any())
 
 
 def insert_sync(
@@ -285,8 +282,9 @@ class _Sync:
                 # address.
                 # Elements of a view have numbers of their own.
                 alone = not isinstance(part, X.Evaluate) and handle not in self._storages.values()
-                owners = self._owners(access.element, access.buffer, loops, known_only) if alone else None
-                if known_only and (owners is None or (owners == _MANY).any()):
+                threads = Threads(self._threads, self._team, self._blocks if known_only else ())
+                owners = owner_table(access.element, access.buffer, threads, loops) if alone else None
+                if known_only and (owners is None or (owners == MANY).any()):
                     continue
                 atomic = any(access.element.same_as(e) for e in _atomic_elements(part))
                 touch = _Touch(
@@ -294,53 +292,6 @@ class _Sync:
                 )
                 touches.setdefault(handle, set()).add(touch)
         return _Pending({h: frozenset(t) for h, t in touches.items()})
-
-    def _owners(
-        self, element: Any, buffer: ir.Var, loops: Mapping[int, int], of_block: bool = False
-    ) -> np.ndarray | None:
-        """Element of `buffer` -> the thread that touches it, conditions ignored.
-
-        of_block: elements by their place in the block's part, which is taken to be the same for all blocks.
-        """
-        shape = [n for n in map(constant, buffer.shape) if n is not None]
-        if len(shape) < len(buffer.shape) or isinstance(element, ir.TensorRegion):
-            return None
-        if np.prod(shape, dtype=np.int64) > _MOST_ELEMENTS:
-            return None
-        extents = {**self._threads, **loops}
-        axes = np.meshgrid(*(np.arange(n) for n in extents.values()), indexing="ij", sparse=True)
-        env = dict.fromkeys(self._blocks, np.zeros((), int)) if of_block else {}
-        env |= dict(zip(extents, axes, strict=True))
-        lanes = 1
-        parts = []
-        try:
-            for i in element.indices:
-                if isinstance(i, X.Ramp):
-                    lanes, i = int(i.lanes), i.base
-                parts.append(np.asarray(evaluate(i, env)))
-        except NotEvaluable:
-            return None
-        thread, scale = np.zeros((), int), 1
-        for handle, extent in self._threads.items():
-            thread, scale = thread + env[handle] * scale, scale * extent
-        full = np.broadcast_shapes(*(p.shape for p in parts), thread.shape)
-        if np.prod(full, dtype=np.int64) > _MOST_TOUCHES:
-            return None
-        flat = np.zeros((), int)
-        for part, n in zip(parts, shape, strict=True):
-            flat = flat * n + part
-        owners = np.full(int(np.prod(shape)), _NOBODY)
-        who, at = np.broadcast_to(thread, full).ravel(), np.broadcast_to(flat, full).ravel()
-        if self._team is not None:
-            here = self._team.has(who)
-            who, at = who[here], at[here]
-        for lane in range(lanes):
-            inside = (at + lane >= 0) & (at + lane < len(owners))  # outside only under a condition
-            place, mine = (at + lane)[inside], who[inside]
-            before = owners[place]
-            owners[place] = np.where((before == _NOBODY) | (before == mine), mine, _MANY)
-            owners[place[owners[place] != mine]] = _MANY  # several threads in this very assignment
-        return owners
 
     def _barrier(self, stmt: Any) -> Any:
         """A barrier of the block, or a named one of the team."""

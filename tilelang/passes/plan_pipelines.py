@@ -118,6 +118,52 @@ class GatherProducer:
         return self.gather.early({loop_var: k}, versioned, version)
 
 
+@dataclass(frozen=True)
+class _Staged:
+    """A loop whose `producers` run early; `versions`: their tiles, by handle, in as many versions."""
+
+    loop: X.For
+    producers: list[Producer | GatherProducer]
+    versions: Mapping[int, ir.Var]
+    stages: int
+
+    @property
+    def _ahead(self) -> int:
+        return self.stages - 1
+
+    def _copies(self, k: Any, number: Any) -> list[Any]:
+        """The copies of iteration `k`, the `number`-th from 0."""
+        version = _modulo(number, self.stages)
+        return [
+            p.early(self.loop.loop_var, k, self.versions[p.buffer.__chandle__()], version)
+            for p in self.producers
+        ]
+
+    def prologue(self) -> Any:
+        """The copies of the first iterations."""
+        loop, at, ahead = self.loop, self.loop.span, self._ahead
+        step = X.Var(f"{loop.loop_var.name}_first", loop.loop_var.ty)
+        k = step if constant(loop.min) == 0 else loop.min + step
+        body = seq([_when(step < loop.extent, self._copies(k, step), loop, ahead), _commit(at)])
+        if ahead == 1:
+            return substitute(body, {step: 0})
+        notes = {LOOP_KIND: "unroll", SETTLED: True}
+        return X.For(step, index(0), index(ahead), X.ForKind.UNROLLED, body, annotations=notes, span=at)
+
+    def steady(self, rest: list[Any]) -> Any:
+        """The loop: each iteration waits for its copies, issues those of a later one and does `rest`."""
+        loop, at, ahead = self.loop, self.loop.span, self._ahead
+        k, first = loop.loop_var, loop.min
+        number = k if constant(first) == 0 else k - first
+        later = seq(self._copies(k + ahead, number + ahead))
+        issue = X.IfThenElse(number + ahead < loop.extent, later, None, at)
+        current = _modulo(number, self.stages)
+        consume = [read_version(s, self.versions, current) for s in rest]
+        body = seq([_wait(self.stages - 2, at), _barrier(at), issue, _commit(at), *consume])
+        notes = {LOOP_KIND: "serial", SETTLED: True}
+        return X.For(k, first, loop.extent, X.ForKind.SERIAL, body, annotations=notes, span=at)
+
+
 class _Planner:
     def __init__(self, func: X.PrimFunc, asynchronous: bool) -> None:
         self._asynchronous = asynchronous
@@ -184,52 +230,14 @@ class _Planner:
         versions = {p.buffer.__chandle__(): self._versions_of(p.buffer, stages) for p in producers}
         taken = {p.stmt.__chandle__() for p in producers}
         rest = [s for s in _sequence(body) if s.__chandle__() not in taken]
-
-        def copies(k: Any, number: Any) -> list[Any]:
-            """The copies of iteration `k`, the `number`-th from 0."""
-            version = _modulo(number, stages)
-            return [p.early(loop.loop_var, k, versions[p.buffer.__chandle__()], version) for p in producers]
-
-        at = loop.span
-        k, first = loop.loop_var, loop.min
-        number = k if constant(first) == 0 else k - first
-        step = X.Var(f"{k.name}_first", k.ty)
-        ahead = stages - 1
-        prologue_body = _when(
-            step < loop.extent, copies(first + step if constant(first) != 0 else step, step), loop, ahead
-        )
-        prologue = (
-            substitute(seq([prologue_body, _commit(at)]), {step: 0})
-            if ahead == 1
-            else X.For(
-                step,
-                index(0),
-                index(ahead),
-                X.ForKind.UNROLLED,
-                seq([prologue_body, _commit(at)]),
-                annotations={LOOP_KIND: "unroll", SETTLED: True},
-                span=at,
-            )
-        )
-        issue = X.IfThenElse(number + ahead < loop.extent, seq(copies(k + ahead, number + ahead)), None, at)
-        current = _modulo(number, stages)
-        consume = [read_version(s, versions, current) for s in rest]
-        main = X.For(
-            k,
-            first,
-            loop.extent,
-            X.ForKind.SERIAL,
-            seq([_wait(stages - 2, at), _barrier(at), issue, _commit(at), *consume]),
-            annotations={LOOP_KIND: "serial", SETTLED: True},
-            span=at,
-        )
+        staged = _Staged(loop, producers, versions, stages)
         # In an outer loop, or after a loop over the same tiles, the prologue refills versions that slower
         # threads may still read.
-        before = [_barrier(at)] if inside_loop or shared else []
+        before = [_barrier(loop.span)] if inside_loop or shared else []
         own = {s.buffer.__chandle__() for s in walk(loop.body) if isinstance(s, X.AllocBuffer)}
         self.hoisted |= own & set(versions)
-        allocated = [X.AllocBuffer(v, span=at) for handle, v in versions.items() if handle in own]
-        return seq([*allocated, *before, prologue, main])
+        allocated = [X.AllocBuffer(v, span=loop.span) for handle, v in versions.items() if handle in own]
+        return seq([*allocated, *before, staged.prologue(), staged.steady(rest)])
 
     def _versions_of(self, buffer: ir.Var, stages: int) -> ir.Var:
         """`buffer` in `stages` versions: the same for every loop that has as many."""
@@ -333,7 +341,7 @@ def versioned(buffer: ir.Var, stages: int) -> ir.Var:
     )
 
 
-def read_version(stmt: Any, versions: dict[int, ir.Var], version: Any) -> Any:
+def read_version(stmt: Any, versions: Mapping[int, ir.Var], version: Any) -> Any:
     """`stmt` with every access to a versioned tile going to `version` of it."""
 
     def load(e: Any) -> Any:

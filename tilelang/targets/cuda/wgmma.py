@@ -150,39 +150,13 @@ def _multiply(
     """One statement from the fence to the wait (if it `waits`), so that nothing touches an accumulator in
     between.
     """
-    a_turned, b_turned = turned
-    tiles, n, steps = size
-    letter, d_type, packed = _ACCUMULATORS[result]
-    per_tile = n // (2 * packed)  # 32-bit registers of D in one thread
-    depth = _DEPTHS[types[0]]
-    # Scales of A and B, which are 1 and which integers lack; whether operands are turned, where they may be.
-    scales = "" if result == "s32" else ", 1, 1"
-    total = tiles * per_tile
-    operands, lines = [f'"+{letter}"(z[{k}])' for k in range(total)], ["wgmma.fence.sync.aligned;"]
-    inputs: list[str] = []
-
-    def given(text: str) -> str:
-        inputs.append(text)
-        return f"%{total + len(inputs) - 1}"
-
-    rights = [given(f'"l"(right + ({k} / BPer * BOuter + {k} % BPer * BStep))') for k in range(steps)]
-    for t in range(tiles):
-        results = ", ".join(f"%{t * per_tile + k}" for k in range(per_tile))
-        for k in range(steps):
-            if by_registers:
-                lefts = (given(f'"r"(x[{(t * steps + k) * 4 + r}])') for r in range(4))
-                left, turns = f"{{{', '.join(lefts)}}}", f", {int(b_turned)}"
-            else:
-                left = given(f'"l"(left + ({t} * ATile + {k} / APer * AOuter + {k} % APer * AStep))')
-                turns = f", {int(a_turned)}, {int(b_turned)}"
-            # The instruction takes the scale of D as a predicate.
-            lines.append(
-                f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{result}.{types[0]}.{types[1]} "
-                f"{{{results}}}, {left}, {rights[k]}, one{scales}{turns if depth == 16 else ''};"
-            )
-    lines += ["wgmma.commit_group.sync.aligned;", *(["wgmma.wait_group.sync.aligned 0;"] if waits else [])]
-    lines = ["{ .reg .pred one; setp.eq.u32 one, 1, 1;", *lines, "}"]
+    letter, d_type, _ = _ACCUMULATORS[result]
+    total, inputs, products = _products(size, types, result, by_registers, turned)
+    lines = ["{ .reg .pred one; setp.eq.u32 one, 1, 1;", "wgmma.fence.sync.aligned;", *products]
+    wait = ["wgmma.wait_group.sync.aligned 0;"] if waits else []
+    lines += ["wgmma.commit_group.sync.aligned;", *wait, "}"]
     text = "\n".join(f'               "{line}\\n"' for line in lines)
+    operands = [f'"+{letter}"(z[{k}])' for k in range(total)]
     a_names = [] if by_registers else ["AMode", "ALead", "AStride", "ATile", "AStep", "AOuter", "APer"]
     names = [*a_names, "BMode", "BLead", "BStride", "BStep", "BOuter", "BPer"]
     left = (
@@ -201,6 +175,44 @@ def _multiply(
                : {_listed(inputs)} : "memory");
 }}"""
     return Intrinsic(source, template_args=len(names), requires=("matrix_descriptor",))
+
+
+def _products(
+    size: tuple[int, int, int],
+    types: tuple[str, str],
+    result: str,
+    by_registers: bool,
+    turned: tuple[bool, bool],
+) -> tuple[int, list[str], list[str]]:
+    """(how many registers hold D, the inputs in the order of their numbers, the instructions)."""
+    tiles, n, steps = size
+    per_tile = n // (2 * _ACCUMULATORS[result][2])  # 32-bit registers of D in one thread
+    depth, total = _DEPTHS[types[0]], tiles * per_tile
+    # Scales of A and B, which are 1 and which integers lack; whether operands are turned, where they may be.
+    scales = "" if result == "s32" else ", 1, 1"
+    inputs: list[str] = []
+    lines: list[str] = []
+
+    def given(text: str) -> str:
+        inputs.append(text)
+        return f"%{total + len(inputs) - 1}"
+
+    rights = [given(f'"l"(right + ({k} / BPer * BOuter + {k} % BPer * BStep))') for k in range(steps)]
+    for t in range(tiles):
+        results = ", ".join(f"%{t * per_tile + k}" for k in range(per_tile))
+        for k in range(steps):
+            if by_registers:
+                lefts = (given(f'"r"(x[{(t * steps + k) * 4 + r}])') for r in range(4))
+                left, turns = f"{{{', '.join(lefts)}}}", f", {int(turned[1])}"
+            else:
+                left = given(f'"l"(left + ({t} * ATile + {k} / APer * AOuter + {k} % APer * AStep))')
+                turns = f", {int(turned[0])}, {int(turned[1])}"
+            # The instruction takes the scale of D as a predicate.
+            lines.append(
+                f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{result}.{types[0]}.{types[1]} "
+                f"{{{results}}}, {left}, {rights[k]}, one{scales}{turns if depth == 16 else ''};"
+            )
+    return total, inputs, lines
 
 
 def _listed(parts: list[str], each: int = 8) -> str:

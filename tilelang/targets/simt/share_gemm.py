@@ -1,6 +1,10 @@
-"""How the warps of a block share a gemm: instruction and grid of warps, or a problem that says why not."""
+"""How the warps of a block share a gemm: instruction and grid of warps, or a problem that says why not; and
+the layouts that follow for its operands.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from tilelang.arch.instruction import MatrixInstruction
 from tilelang.arch.tables import choose_instruction, features
@@ -9,8 +13,12 @@ from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules import resource as rules
 from tilelang.ir.spans import place_of
 from tilelang.layout.fragment import Fragment
+from tilelang.layout.gemm_operands import GemmFragments
+from tilelang.layout.shared import SharedLayout
 from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition
 from tilelang.ops.gemm import Gemm, plan_text
+from tilelang.passes.infer_layouts import GemmLayouts
+from tilelang.passes.walk import FRAGMENT, bits_of, shape_of
 
 
 def share_gemm(gemm: Gemm, threads: int, target: Target) -> tuple[MatrixInstruction, WarpPartition]:
@@ -47,6 +55,22 @@ def share_gemm(gemm: Gemm, threads: int, target: Target) -> tuple[MatrixInstruct
 def instruction_text(gemm: Gemm, instruction: MatrixInstruction, warps: WarpPartition) -> str:
     """What the hover says of this gemm: `mma.sync m16n8k16 float32.float16, warps 2×2`."""
     return plan_text(instruction, str(gemm.a.source.dtype), str(gemm.c.source.dtype), warps)
+
+
+def imposed(
+    gemm: Gemm, layouts: GemmFragments, shared_tile: Callable[[tuple[int, ...], int], SharedLayout]
+) -> GemmLayouts:
+    """The layouts of the operands of a gemm: as `layouts` in fragments, by `shared_tile` (of the shape and
+    the bits of an element) in shared memory.
+    """
+    fragments = {gemm.c.source.__chandle__(): of_rank(layouts.c, shape_of(gemm.c.source))}
+    shared: dict[int, SharedLayout] = {}
+    for operand, fragment in ((gemm.a.source, layouts.a), (gemm.b.source, layouts.b)):
+        if operand.scope() == FRAGMENT:
+            fragments[operand.__chandle__()] = of_rank(fragment, shape_of(operand))
+        else:
+            shared[operand.__chandle__()] = shared_tile(shape_of(operand), bits_of(str(operand.dtype)))
+    return GemmLayouts(fragments, shared)
 
 
 def of_rank(layout: Fragment, shape: tuple[int, ...]) -> Fragment:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tvm import ir
@@ -29,10 +30,10 @@ from tilelang.layout.shared import CHUNK_BYTES, SharedLayout
 from tilelang.layout.warp_partition import WarpPartition
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.infer_layouts import GemmLayouts
-from tilelang.passes.walk import FRAGMENT, bits_of, constant, index, shape_of
+from tilelang.passes.walk import FRAGMENT, bits_of, constant, index
 from tilelang.targets.cuda.ops.wgmma import WgmmaPlan, WgmmaRule, lower_wgmma
 from tilelang.targets.simt.block import Block, local, unrolled
-from tilelang.targets.simt.share_gemm import instruction_text, of_rank, share_gemm
+from tilelang.targets.simt.share_gemm import imposed, instruction_text, share_gemm
 
 WARP = 32
 
@@ -56,16 +57,7 @@ def gemm_layouts(target: Target, wgmma: WgmmaRule | None = None) -> Callable[[Ge
         plan: _Plan | WgmmaPlan | None = wgmma.plan(gemm, team) if wgmma else None
         if plan is None:
             plan = _plan(gemm, team.threads, target)
-        fragments = {gemm.c.source.__chandle__(): of_rank(plan.layouts.c, shape_of(gemm.c.source))}
-        shared = {}
-        for operand, layout in ((gemm.a, plan.layouts.a), (gemm.b, plan.layouts.b)):
-            buffer = operand.source
-            if buffer.scope() == FRAGMENT:
-                fragments[buffer.__chandle__()] = of_rank(layout, shape_of(buffer))
-            else:
-                bits = bits_of(str(buffer.dtype))
-                shared[buffer.__chandle__()] = shared_operand(target.kind, shape_of(buffer), bits)
-        return GemmLayouts(fragments, shared)
+        return imposed(gemm, plan.layouts, partial(shared_operand, target.kind))
 
     return rule
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tvm import tirx as X
@@ -21,13 +22,12 @@ from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments, shared_operand
 from tilelang.layout.instruction import MFMA_C
-from tilelang.layout.shared import SharedLayout
 from tilelang.layout.warp_partition import WarpPartition
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.infer_layouts import GemmLayouts
-from tilelang.passes.walk import FRAGMENT, bits_of, constant, index, shape_of
+from tilelang.passes.walk import FRAGMENT, bits_of, constant, index
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
-from tilelang.targets.simt.share_gemm import instruction_text, of_rank, share_gemm
+from tilelang.targets.simt.share_gemm import imposed, instruction_text, share_gemm
 
 TILE = 16
 
@@ -56,17 +56,7 @@ def gemm_layouts(target: Target) -> Callable[[Gemm, Team], GemmLayouts]:
 
     def rule(gemm: Gemm, team: Team) -> GemmLayouts:
         plan = _plan(gemm, team.threads, target)
-        fragments = {gemm.c.source.__chandle__(): of_rank(plan.layouts.c, shape_of(gemm.c.source))}
-        shared: dict[int, SharedLayout] = {}
-        for operand, fragment in ((gemm.a.source, plan.layouts.a), (gemm.b.source, plan.layouts.b)):
-            shape = shape_of(operand)
-            if operand.scope() == FRAGMENT:
-                fragments[operand.__chandle__()] = of_rank(fragment, shape)
-            else:
-                shared[operand.__chandle__()] = shared_operand(
-                    target.kind, shape, bits_of(str(operand.dtype))
-                )
-        return GemmLayouts(fragments, shared)
+        return imposed(gemm, plan.layouts, partial(shared_operand, target.kind))
 
     return rule
 

@@ -1,0 +1,92 @@
+"""Which thread of a block touches which element of a buffer.
+
+Known where the indices depend on nothing but the thread and loops of known extents, inside the access's
+statement or around it: all their iterations count, conditions do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import ir
+from tvm import tirx as X
+
+from tilelang.ir.evaluate import NotEvaluable, evaluate
+from tilelang.ir.teams import Team
+from tilelang.passes.walk import constant
+
+NOBODY, MANY = -1, -2  # in place of a thread's number
+_MOST_ELEMENTS = 1 << 20  # of a buffer
+_MOST_TOUCHES = 1 << 22  # threads times iterations that are looked at one by one
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Who comes to an access. `extents`: of the thread variables by handle, x first; `team`: all that do,
+    None for the block. `blocks`: variables of the grid, to take elements by their place in the block's part,
+    which is supposed to be the same for all blocks.
+    """
+
+    extents: Mapping[int, int]
+    team: Team | None = None
+    blocks: Iterable[int] = ()
+
+
+def owner_table(
+    element: Any, buffer: ir.Var, threads: Threads, loops: Mapping[int, int]
+) -> np.ndarray | None:
+    """Element of `buffer` -> the thread that touches it by `element`, `NOBODY` or `MANY`; None if unknown.
+
+    loops: their variables, each running from 0 to a number.
+    """
+    shape = [n for n in map(constant, buffer.shape) if n is not None]
+    if len(shape) < len(buffer.shape) or isinstance(element, ir.TensorRegion):
+        return None
+    if np.prod(shape, dtype=np.int64) > _MOST_ELEMENTS:
+        return None
+    found = _touches(element, shape, threads, loops)
+    if found is None:
+        return None
+    who, at, lanes = found
+    owners = np.full(int(np.prod(shape)), NOBODY)
+    for lane in range(lanes):
+        inside = (at + lane >= 0) & (at + lane < len(owners))  # outside only under a condition
+        place, mine = (at + lane)[inside], who[inside]
+        before = owners[place]
+        owners[place] = np.where((before == NOBODY) | (before == mine), mine, MANY)
+        owners[place[owners[place] != mine]] = MANY  # several threads in this very assignment
+    return owners
+
+
+def _touches(
+    element: Any, shape: list[int], threads: Threads, loops: Mapping[int, int]
+) -> tuple[np.ndarray, np.ndarray, int] | None:
+    """(the thread, the first element) of every access, and how many elements follow each other in one."""
+    extents = {**threads.extents, **loops}
+    axes = np.meshgrid(*(np.arange(n) for n in extents.values()), indexing="ij", sparse=True)
+    env = dict.fromkeys(threads.blocks, np.zeros((), int)) | dict(zip(extents, axes, strict=True))
+    lanes, parts = 1, []
+    try:
+        for i in element.indices:
+            if isinstance(i, X.Ramp):
+                lanes, i = int(i.lanes), i.base
+            parts.append(np.asarray(evaluate(i, env)))
+    except NotEvaluable:
+        return None
+    thread, scale = np.zeros((), int), 1
+    for handle, extent in threads.extents.items():
+        thread, scale = thread + env[handle] * scale, scale * extent
+    full = np.broadcast_shapes(*(p.shape for p in parts), thread.shape)
+    if np.prod(full, dtype=np.int64) > _MOST_TOUCHES:
+        return None
+    flat = np.zeros((), int)
+    for part, n in zip(parts, shape, strict=True):
+        flat = flat * n + part
+    who, at = np.broadcast_to(thread, full).ravel(), np.broadcast_to(flat, full).ravel()
+    if threads.team is not None:
+        here = threads.team.has(who)
+        who, at = who[here], at[here]
+    return who, at, lanes
