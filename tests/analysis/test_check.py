@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.analysis.kernels import check, gemm, problems, source
+from tests.quickstart import KERNEL
 from tilelang.analysis import check as checks
 from tilelang.analysis.check import check_source
 from tilelang.analysis.subject import Subject
@@ -16,27 +17,6 @@ from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.frontend.environments.specialise import trace_static
 from tilelang.frontend.environments.static_module import StaticModule
 
-QUICKSTART = """
-@tilelang.jit
-def matmul_relu(A, B, block_M: int = 128, block_N: int = 128, block_K: int = 32):
-    M, N, K = T.const("M, N, K")
-    A: T.Tensor((M, K), T.float16)
-    B: T.Tensor((K, N), T.float16)
-    C = T.empty((M, N), T.float16)
-    with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
-        A_shared = T.alloc_shared((block_M, block_K), T.float16)
-        B_shared = T.alloc_shared((block_K, block_N), T.float16)
-        C_local = T.alloc_fragment((block_M, block_N), T.float32)
-        T.clear(C_local)
-        for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=3):
-            T.copy(A[by * block_M, k * block_K], A_shared)
-            T.copy(B[k * block_K, bx * block_N], B_shared)
-            T.gemm(A_shared, B_shared, C_local)
-        for i, j in T.Parallel(block_M, block_N):
-            C_local[i, j] = T.max(C_local[i, j], 0)
-        T.copy(C_local, C[by * block_M, bx * block_N])
-    return C
-"""
 TILED = """
 @tilelang.jit
 def k(A, B, C, BM: int = 64):
@@ -184,7 +164,7 @@ def test_every_problem_survives_json():
 
 def test_checking_the_quickstart_takes_less_than_25_ms():
     """Of processor time, and the best of many: what others do on the machine is no matter of ours."""
-    module = StaticModule("kernel.py", source(QUICKSTART))
+    module = StaticModule("kernel.py", source(KERNEL))
     program = trace_static(module, module.kernels[0])
     times = []
     for _ in range(15):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.analysis.kernels import check
-from tests.analysis.test_check import QUICKSTART
+from tests.quickstart import KERNEL
 from tilelang.facts.kernel_facts import BufferFact, KernelFacts
 
 
 def facts(target: str = "cuda:sm_90") -> KernelFacts:
-    (kernel,) = check(QUICKSTART, target).kernels
+    (kernel,) = check(KERNEL, target).kernels
     return kernel.facts
 
 
@@ -46,7 +46,7 @@ def test_loops_launch_and_budget():
 
 
 def test_every_use_points_at_a_buffer_of_that_name():
-    (kernel,) = check(QUICKSTART).kernels
+    (kernel,) = check(KERNEL).kernels
     assert len(kernel.facts.uses) > 10
     for use in kernel.facts.uses:
         name = kernel.facts.buffers[use.buffer].name
@@ -77,7 +77,7 @@ def test_facts_agree_with_what_is_lowered():
     from tilelang.targets import driver
 
     target = parse_target("cuda:sm_90")
-    module = StaticModule("kernel.py", source(QUICKSTART))
+    module = StaticModule("kernel.py", source(KERNEL))
     program = trace_static(module, module.kernels[0])
     lowered = driver.lower(prim_func_of(program, target, module.text), target)
     known = facts()

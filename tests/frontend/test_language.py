@@ -5,35 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.frontend.programs import body, jitted, lines_of, live, script, static
+from tests.quickstart import MODULE
 from tilelang.analysis.check import check_source
 
 
 def test_quickstart_reads_like_its_source():
-    text = """
-        import tilelang
-        import tilelang.language as T
-
-        @tilelang.jit
-        def matmul_relu(A, B, block_M: int = 128, block_N: int = 128, block_K: int = 32):
-            M, N, K = T.const("M, N, K")
-            A: T.Tensor((M, K), T.float16)
-            B: T.Tensor((K, N), T.float16)
-            C = T.empty((M, N), T.float16)
-            with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
-                A_shared = T.alloc_shared((block_M, block_K), T.float16)
-                B_shared = T.alloc_shared((block_K, block_N), T.float16)
-                C_local = T.alloc_fragment((block_M, block_N), T.float32)
-                T.clear(C_local)
-                for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=3):
-                    T.copy(A[by * block_M, k * block_K], A_shared)
-                    T.copy(B[k * block_K, bx * block_N], B_shared)
-                    T.gemm(A_shared, B_shared, C_local)
-                for i, j in T.Parallel(block_M, block_N):
-                    C_local[i, j] = T.max(C_local[i, j], 0)
-                T.copy(C_local, C[by * block_M, bx * block_N])
-            return C
-    """
-    program = static(text, "matmul_relu")
+    program = static(MODULE, "matmul_relu")
     assert program.problems == [] and program.missing == ()
     assert [p.name for p in program.params] == ["A", "B", "C"] and program.outputs == (2,)
     assert [r.op for r in program.ops()] == ["fill", "copy", "copy", "gemm", "copy"]
