@@ -7,22 +7,20 @@ them goes wrong with the fault. So a change that makes such an error does not pa
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.cuda.kernels import lower_example, random, run_text
+from tests.cuda.planted import Fault, FoundError, nothing, same
 from tests.emulator.block import Statistics, run
-from tests.emulator.memory import EmulationError, poison
+from tests.emulator.memory import poison
 from tilelang.layout import gemm_operands, shared
 from tilelang.layout.instruction import InstructionTile, Step
 from tilelang.passes import guard_bounds, plan_pipelines, plan_shared
-from tilelang.targets.cuda import lower as cuda
 from tilelang.targets.cuda.ops import gemm as cuda_gemm
+from tilelang.targets.simt import place
 from tilelang.targets.simt.ops import reduce
 
 from tvm import tirx as X  # isort: skip
@@ -41,10 +39,6 @@ def column_sums(X):
         T.copy(y, Y)
     return Y
 """
-
-
-class FoundError(AssertionError):
-    """The result differs from the oracle, or the code is slower than the layout promises."""
 
 
 def gemm(m: int = 100, n: int = 72, k: int = 200) -> Statistics:
@@ -76,26 +70,6 @@ def column_sums() -> Statistics:
     return statistics
 
 
-def same(got: np.ndarray, want: np.ndarray) -> None:
-    wide = got.astype(np.float32)
-    if not np.allclose(wide, want, rtol=4e-3, atol=4e-3):
-        raise FoundError(f"{int((~np.isclose(wide, want, rtol=4e-3, atol=4e-3)).sum())} elements differ")
-
-
-@dataclass(frozen=True)
-class Fault:
-    """`module.name` becomes what `broken` makes of it, and `kernel` shows it."""
-
-    module: Any
-    name: str
-    broken: Callable[[Any], Any]
-    kernel: Callable[[], Statistics] = gemm
-
-
-def nothing(at: Any) -> Any:
-    return X.Evaluate(X.IntImm("int32", 0), at)
-
-
 def swapped_registers(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """Neighbouring elements in neighbouring threads instead of neighbouring registers."""
     (pair, _, _), (lanes, _, _) = steps
@@ -105,57 +79,77 @@ def swapped_registers(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 FAULTS = {
     # stages of the pipeline
     "a prefetch into the stage that is being read": Fault(
-        plan_pipelines, "_modulo", lambda modulo: lambda number, stages: modulo(number, max(1, stages - 1))
+        plan_pipelines,
+        "_modulo",
+        lambda modulo: lambda number, stages: modulo(number, max(1, stages - 1)),
+        gemm,
     ),
     "a wait that leaves one copy too many in flight": Fault(
-        plan_pipelines, "_wait", lambda wait: lambda in_flight, at: wait(in_flight + 1, at)
+        plan_pipelines,
+        "_wait",
+        lambda wait: lambda in_flight, at: wait(in_flight + 1, at),
+        gemm,
     ),
-    "copies that are never committed": Fault(plan_pipelines, "_commit", lambda _: nothing),
+    "copies that are never committed": Fault(plan_pipelines, "_commit", lambda _: nothing, gemm),
     "every stage reads the same version": Fault(
         plan_pipelines,
         "read_version",
         lambda read: lambda stmt, versions, version: read(stmt, versions, X.IntImm("int32", 0)),
+        gemm,
     ),
     # barriers
-    "no barrier between the steps of the pipeline": Fault(plan_pipelines, "_barrier", lambda _: nothing),
+    "no barrier between the steps of the pipeline": Fault(
+        plan_pipelines, "_barrier", lambda _: nothing, gemm
+    ),
     "no barrier around what threads exchange": Fault(
-        cuda, "insert_sync", lambda _: lambda func, *_: func, kernel=softmax
+        place, "insert_sync", lambda _: lambda func, *_: func, softmax
     ),
     # guards
-    "accesses that nothing guards": Fault(guard_bounds, "missing_bounds", lambda _: lambda *_: []),
+    "accesses that nothing guards": Fault(guard_bounds, "missing_bounds", lambda _: lambda *_: [], gemm),
     "a guard that lets one row too many pass": Fault(
         guard_bounds,
         "missing_bounds",
         lambda missing: (
             lambda *given: [X.LE(c.a, c.b) if isinstance(c, X.LT) else c for c in missing(*given)]
         ),
+        gemm,
     ),
     "guards that look at the last dimension only": Fault(
-        guard_bounds, "missing_bounds", lambda missing: lambda *given: missing(*given)[-1:]
+        guard_bounds,
+        "missing_bounds",
+        lambda missing: lambda *given: missing(*given)[-1:],
+        gemm,
     ),
     # layouts
-    "a swizzle that puts two chunks in one place": Fault(shared, "_xor", lambda _: lambda a, b: a | b),
+    "a swizzle that puts two chunks in one place": Fault(shared, "_xor", lambda _: lambda a, b: a | b, gemm),
     "a swizzle that is lost": Fault(
-        cuda_gemm, "shared_operand", lambda _: lambda kind, shape, bits: shared.linear(shape, bits)
+        cuda_gemm,
+        "shared_operand",
+        lambda _: lambda kind, shape, bits: shared.linear(shape, bits),
+        gemm,
     ),
     "an accumulator whose warps take turns along the rows": Fault(
         gemm_operands,
         "accumulator",
         lambda made: lambda *given: made(*given[:-1], not given[-1]),
+        gemm,
     ),
     "an accumulator with its pairs of columns in other registers": Fault(
-        gemm_operands, "MMA_C", lambda tile: InstructionTile(tile.rows, swapped_registers(tile.columns))
+        gemm_operands,
+        "MMA_C",
+        lambda tile: InstructionTile(tile.rows, swapped_registers(tile.columns)),
+        gemm,
     ),
-    "tiles that lie upon each other": Fault(plan_shared, "_first_fit", lambda _: lambda life, taken: 0),
+    "tiles that lie upon each other": Fault(plan_shared, "_first_fit", lambda _: lambda life, taken: 0, gemm),
     # predicates
     "a reduction that takes in what lies outside": Fault(
-        reduce, "_when", lambda _: lambda condition, stmt, span: stmt, kernel=column_sums
+        reduce, "_when", lambda _: lambda condition, stmt, span: stmt, column_sums
     ),
     "prefetches beyond the end of a short loop": Fault(
         plan_pipelines,
         "_when",
         lambda _: lambda condition, stmts, loop, ahead: plan_pipelines.seq(stmts),
-        kernel=lambda: gemm(k=32),
+        lambda: gemm(k=32),
     ),
 }
 
@@ -167,9 +161,4 @@ def test_without_a_fault_nobody_objects(kernel: Callable[[], Statistics]) -> Non
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_error_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    fault = FAULTS[name]
-    monkeypatch.setattr(fault.module, fault.name, fault.broken(getattr(fault.module, fault.name)))
-    with warnings.catch_warnings(), pytest.raises((EmulationError, FoundError)) as found:
-        warnings.simplefilter("ignore", RuntimeWarning)  # what numpy says of poison in sums
-        fault.kernel()
-    print(f"{name}: {found.value}")
+    FAULTS[name].must_be_found(monkeypatch)

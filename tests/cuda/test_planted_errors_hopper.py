@@ -4,24 +4,22 @@ accesses are found by the emulator or the oracle, as those of test_planted_error
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.cuda.kernels import run_text
-from tests.cuda.test_planted_errors import FoundError, nothing, same
+from tests.cuda.planted import Fault, FoundError, nothing, same
 from tests.cuda.test_warp_groups import TMA, specialised
 from tests.cuda.test_wgmma import gemm_text, lowered_for
 from tests.emulator.block import run
-from tests.emulator.memory import EmulationError, poison
+from tests.emulator.memory import poison
 from tilelang.passes import parallel_loop, specialise_warps
 from tilelang.targets.cuda.ops import tma, wgmma
 from tilelang.targets.lowered import LoweredKernel
-from tilelang.targets.simt.ops import parallel
+from tilelang.targets.simt.ops import lanes
 
 from tvm import tirx as X  # isort: skip
 
@@ -75,16 +73,6 @@ def wide_accesses() -> None:
     same(y, x[:, 1:] * 2 + 1)
 
 
-@dataclass(frozen=True)
-class Fault:
-    """`owner.name` becomes what `broken` makes of it, and `kernel` shows it."""
-
-    owner: Any
-    name: str
-    broken: Callable[[Any], Any]
-    kernel: Callable[[], None]
-
-
 def without(name: str) -> Callable[[Any], Any]:
     """What makes calls, except those of one instruction."""
     return lambda make: (
@@ -128,7 +116,7 @@ FAULTS = {
         parallel_loop.VectorWidths, "_aligned", lambda _: lambda *given: True, wide_accesses
     ),
     "a wide access whose lanes are one element too far": Fault(
-        parallel, "ramp", lambda ramp: lambda base, lanes: ramp(base + 1, lanes), wide_accesses
+        lanes, "ramp", lambda ramp: lambda base, lanes: ramp(base + 1, lanes), wide_accesses
     ),
 }
 KERNELS = (split_in_roles, by_wgmma, stored_by_tma, wide_accesses)
@@ -141,9 +129,4 @@ def test_without_a_fault_nobody_objects(kernel: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_error_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    fault = FAULTS[name]
-    monkeypatch.setattr(fault.owner, fault.name, fault.broken(getattr(fault.owner, fault.name)))
-    with warnings.catch_warnings(), pytest.raises((EmulationError, FoundError)) as found:
-        warnings.simplefilter("ignore", RuntimeWarning)  # what numpy says of poison in sums
-        fault.kernel()
-    print(f"{name}: {found.value}")
+    FAULTS[name].must_be_found(monkeypatch)

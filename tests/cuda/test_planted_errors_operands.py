@@ -4,9 +4,8 @@ a byte, phases of barriers, gathers that run ahead. The emulator or the oracle f
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,12 +13,12 @@ import numpy as np
 import pytest
 
 from tests.cuda.kernels import lower_text, run_text
+from tests.cuda.planted import Fault, FoundError
 from tests.cuda.test_pipelined_gathers import ROWS
-from tests.cuda.test_planted_errors import FoundError
 from tests.cuda.test_planted_errors_hopper import split_in_roles
 from tests.cuda.test_wgmma import gemm_text
 from tests.emulator.block import run
-from tests.emulator.memory import EmulationError, poison
+from tests.emulator.memory import poison
 from tilelang.ops.gemm import Gemm
 from tilelang.passes import gathers, pack_halves, parallel_loop, specialise_warps
 from tilelang.targets.cuda.ops import copy as cuda_copy
@@ -146,16 +145,6 @@ def gathered() -> None:
     expect(c, taken @ b.astype(np.float32))
 
 
-@dataclass(frozen=True)
-class Fault:
-    """`owner.name` becomes what `broken` makes of it, and `kernel` shows it."""
-
-    owner: Any
-    name: str
-    broken: Callable[[Any], Any]
-    kernel: Callable[[], None]
-
-
 def misread(**flags: bool) -> Callable[[Any], Any]:
     """T.gemm calls that are read with other flags."""
     return lambda _: SimpleNamespace(read=lambda call: replace(Gemm.read(call), **flags))
@@ -225,9 +214,4 @@ def test_without_a_fault_nobody_objects(kernel: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_error_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    fault = FAULTS[name]
-    monkeypatch.setattr(fault.owner, fault.name, fault.broken(getattr(fault.owner, fault.name)))
-    with warnings.catch_warnings(), pytest.raises((EmulationError, FoundError)) as found:
-        warnings.simplefilter("ignore", RuntimeWarning)  # what numpy says of poison in sums
-        fault.kernel()
-    print(f"{name}: {found.value}")
+    FAULTS[name].must_be_found(monkeypatch)

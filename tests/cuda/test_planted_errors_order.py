@@ -6,18 +6,17 @@ As in `test_planted_errors`: every kernel is right with the compiler as it is, a
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.cuda.kernels import lower_text
-from tests.cuda.test_planted_errors import FoundError
+from tests.cuda.planted import Fault, FoundError
 from tests.emulator.block import run
-from tests.emulator.memory import EmulationError, poison
+from tests.emulator.memory import poison
 from tilelang.passes import expand_reducers, guard_bounds, insert_sync, plan_pipelines, plan_shared
 from tilelang.passes import swizzle_blocks as swizzle
 from tilelang.targets.simt.ops import reduce
@@ -198,16 +197,6 @@ def execute(text: str) -> None:
         raise FoundError(f"{int(wrong.sum())} elements differ")
 
 
-@dataclass(frozen=True)
-class Fault:
-    """`owner.name` becomes what `broken` makes of it, and the kernel of `text` shows it."""
-
-    owner: Any
-    name: str
-    broken: Callable[[Any], Any]
-    text: str
-
-
 def forgets_the_way_back(_: Any) -> Any:
     def fixpoint(self: Any, stmt: Any, entry: Any) -> Any:
         self.count = 0
@@ -259,44 +248,61 @@ def unclipped(number: Any, size: int, length: Any, _: Any) -> Any:
 
 FAULTS = {
     "no barrier before what is read is overwritten": Fault(
-        insert_sync, "_conflict", lambda made: lambda a, b: a.written and made(a, b), OVERWRITTEN
+        insert_sync,
+        "_conflict",
+        lambda made: lambda a, b: a.written and made(a, b),
+        partial(execute, OVERWRITTEN),
     ),
     "no barrier on the way back of a loop": Fault(
-        insert_sync._Sync, "_fixpoint", forgets_the_way_back, COMES_BACK
+        insert_sync._Sync, "_fixpoint", forgets_the_way_back, partial(execute, COMES_BACK)
     ),
-    "what an else branch wrote is forgotten": Fault(insert_sync._Sync, "_if", forgets_the_else, BRANCHES),
+    "what an else branch wrote is forgotten": Fault(
+        insert_sync._Sync, "_if", forgets_the_else, partial(execute, BRANCHES)
+    ),
     "atomics outside of the tensor": Fault(
-        guard_bounds._Guards, "_atomic", lambda made: lambda self, call: (made(self, call)[0], []), ADDED
+        guard_bounds._Guards,
+        "_atomic",
+        lambda made: lambda self, call: (made(self, call)[0], []),
+        partial(execute, ADDED),
     ),
     "what lies outside reads as the last element": Fault(
         guard_bounds._Guards,
         "_missing",
         lambda made: lambda self, *given: made(self, *given)[:-1],
-        NEIGHBOURS,
+        partial(execute, NEIGHBOURS),
     ),
     "no barrier before the prologue of an inner pipeline": Fault(
         plan_pipelines._Planner,
         "_pipeline",
         lambda made: lambda self, loop, _: made(self, loop, False),
-        NESTED,
+        partial(execute, NESTED),
     ),
     "copies run early although their tile is read before": Fault(
-        plan_pipelines, "hindrance", lambda _: lambda *given: None, KEPT
+        plan_pipelines, "hindrance", lambda _: lambda *given: None, partial(execute, KEPT)
     ),
     "tiles that are filled in part have versions": Fault(
-        plan_pipelines, "_covers", lambda _: lambda region: True, IN_PART
+        plan_pipelines, "_covers", lambda _: lambda region: True, partial(execute, IN_PART)
     ),
-    "a butterfly that is one exchange too short": Fault(reduce._Lowering, "_fold_lanes", too_short, ROWS),
-    "a reduction that forgets the old contents": Fault(reduce._Lowering, "_combine", overwrites, GOING_ON),
-    "a last panel of blocks as deep as the others": Fault(swizzle, "_panels", lambda _: unclipped, PANELS),
+    "a butterfly that is one exchange too short": Fault(
+        reduce._Lowering, "_fold_lanes", too_short, partial(execute, ROWS)
+    ),
+    "a reduction that forgets the old contents": Fault(
+        reduce._Lowering, "_combine", overwrites, partial(execute, GOING_ON)
+    ),
+    "a last panel of blocks as deep as the others": Fault(
+        swizzle, "_panels", lambda _: unclipped, partial(execute, PANELS)
+    ),
     "a reducer for maxima that begins at 0": Fault(
-        expand_reducers, "identity", lambda made: lambda kind, dtype: made("sum", dtype), LARGEST
+        expand_reducers,
+        "identity",
+        lambda made: lambda kind, dtype: made("sum", dtype),
+        partial(execute, LARGEST),
     ),
     "tiles whose bytes are given away too early": Fault(
         plan_shared._Life,
         "overlaps",
         lambda _: lambda one, other: one.first < other.last and other.first < one.last,
-        TWO_TILES,
+        partial(execute, TWO_TILES),
     ),
 }
 
@@ -308,8 +314,4 @@ def test_without_a_fault_nobody_objects(text: str) -> None:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_error_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    fault = FAULTS[name]
-    monkeypatch.setattr(fault.owner, fault.name, fault.broken(getattr(fault.owner, fault.name)))
-    with warnings.catch_warnings(), pytest.raises((EmulationError, FoundError)):
-        warnings.simplefilter("ignore", RuntimeWarning)  # what numpy says of poison in sums
-        execute(fault.text)
+    FAULTS[name].must_be_found(monkeypatch)
