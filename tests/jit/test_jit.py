@@ -174,6 +174,21 @@ def test_an_eager_kernel_may_write_its_arguments():
     assert fill.compile() is fill.compile(torch.zeros(3))
 
 
+def test_two_run_time_sizes_with_one_name_are_solved_apart():
+    @T.prim_func
+    def plus_one(A: T.Tensor((T.dynamic("n"),), "float32"), B: T.Tensor((T.dynamic("n"),), "float32")):
+        n = A.shape[0]
+        with T.Kernel(T.ceildiv(n, 32), threads=32) as bx:
+            for i in T.Parallel(32):
+                if bx * 32 + i < n:
+                    B[bx * 32 + i] = A[bx * 32 + i] + 1
+
+    assert "int n, int n_1" in " ".join(tilelang.lower(plus_one, target="cuda").kernel_source.split())
+    a, b = torch.zeros(45), torch.zeros(50)
+    tilelang.compile(plus_one)(a, b)
+    assert b.tolist() == [1.0] * 45 + [0.0] * 5
+
+
 def test_two_outputs_are_a_tuple():
     @tilelang.jit
     def both(A):

@@ -198,3 +198,23 @@ def test_thread_code_goes_on_behind_a_parallel_loop():
     a = torch.arange(64.0)
     found = doubled_by_threads.compile(a).reference(a)
     assert torch.equal(found, (a + 1) * torch.where(a < 32, 2, 1))
+
+
+@tilelang.jit
+def padded(X):
+    X: T.Tensor((5, 6), T.float32)
+    Y = T.empty((8, 8), T.float32)
+    with T.Kernel(1, threads=32):
+        s = T.alloc_shared((8, 8), T.float32)
+        T.annotate_safe_value({X: -3.0})
+        T.copy(X[0, 0], s)
+        T.copy(s, Y)
+    return Y
+
+
+def test_reads_outside_give_the_safe_value() -> None:
+    x = torch.arange(30).float().reshape(5, 6)
+    want = torch.nn.functional.pad(x, (0, 2, 0, 3), value=-3.0)
+    kernel = padded.compile(x)
+    assert torch.equal(kernel.reference(x), want)
+    assert torch.equal(kernel(x), want)

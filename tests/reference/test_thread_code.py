@@ -173,3 +173,35 @@ def test_a_loop_of_the_block_has_no_thread_of_its_own() -> None:
     func = tile_function(StaticModule("k.py", COUNTED.format(change="n = tx % 2 + 1")), "k")
     with pytest.raises(ReferenceFailure, match=r"n differs between threads inside T\.Parallel"):
         run(func, torch.ones(32, dtype=torch.int32))
+
+
+@tilelang.jit(target="cpu")
+def sums_of_rows(X):
+    """Tile operations on arrays that each thread has for itself."""
+    X: T.Tensor((32, 8), T.float32)
+    Y = T.empty((32,), T.float32)
+    Z = T.empty((32, 4), T.float32)
+    with T.Kernel(1, threads=32):
+        tx = T.get_thread_binding()
+        row = T.alloc_local((8,), T.float32)
+        half = T.alloc_local((2, 4), T.float32)
+        pairs = T.alloc_local((4,), T.float32)
+        total = T.alloc_var(T.float32)
+        T.copy(X[tx, 0:8], row)
+        T.reduce_sum(row, total, dim=0)
+        T.fill(half, X[tx, 0])
+        for i in T.serial(4):
+            half[1, i] = row[i] + row[4 + i]
+        T.reduce_max(half, pairs, dim=0)
+        Y[tx] = total
+        T.copy(pairs, Z[tx, 0:4])
+    return Y, Z
+
+
+def test_tile_operations_on_arrays_of_single_threads() -> None:
+    x = torch.arange(256).float().sin().reshape(32, 8)
+    folded = torch.maximum(x[:, :4] + x[:, 4:], x[:, :1])
+    kernel = sums_of_rows.compile(x)
+    for y, z in (kernel.reference(x), kernel(x)):
+        torch.testing.assert_close(y, x.sum(1))
+        torch.testing.assert_close(z, folded)

@@ -217,9 +217,8 @@ def symbolic_size(run: Run, value: Any) -> Any:
         for size, var in run.dynamic_sizes:
             if size is value:
                 return var
-        var = run.fresh(value.name, value.dtype)
+        var = _run_time_size(run, value.name, value.dtype, run.kernel_span)
         run.dynamic_sizes.append((value, var))
-        run.symbols.append(Symbol(value.name, var, "dynamic", run.kernel_span))
         return var
     if isinstance(value, SizeExpression):
         if value.operator in ("max", "min"):
@@ -229,6 +228,16 @@ def symbolic_size(run: Run, value: Any) -> Any:
         left, right = symbolic_size(run, value.left), symbolic_size(run, value.right)
         return binary(kinds[value.operator], left, right)
     return value
+
+
+def _run_time_size(run: Run, name: str, dtype: str, span: Span) -> Any:
+    """A size of its own: two that are written with one name are solved apart, and the second is `n_1`."""
+    taken = {s.name for s in run.symbols}
+    names = (name, *(f"{name}_{k}" for k in range(1, len(taken) + 1)))
+    own = next(n for n in names if n not in taken)
+    var = run.fresh(own, dtype)
+    run.symbols.append(Symbol(own, var, "dynamic", span))
+    return var
 
 
 def dynamic(run: Run, call: Bound) -> Any:
@@ -258,10 +267,14 @@ def _symbols(run: Run, call: Bound, kind: Any) -> Any:
         # At module level, where no kernel is interpreted yet: what running Python would make of it.
         return language_dynamic(text, dtype if isinstance(dtype, str) else "int32")
     made = []
+    known, where = dtype if isinstance(dtype, str) else "int32", call.span_of("name")
     for name in names:
-        var = run.fresh(name, dtype if isinstance(dtype, str) else "int32")
-        run.symbols.append(Symbol(name, var, kind, call.span_of("name")))
-        made.append(run.signature.consts.get(name, var) if kind == "const" else var)
+        if kind == "dynamic":
+            made.append(_run_time_size(run, name, known, where))
+            continue
+        var = run.fresh(name, known)
+        run.symbols.append(Symbol(name, var, kind, where))
+        made.append(run.signature.consts.get(name, var))
     return made[0] if len(made) == 1 else tuple(made)
 
 
@@ -270,9 +283,7 @@ def unnamed_size(run: Run, dtype: str, span: Span) -> Any:
     if run.launch is not None or run.signature.node_scope is None or not dtype.startswith(("int", "uint")):
         return Unknown("a dtype called without a value")
     name, where = run.binding_name or ("size", span)
-    var = run.fresh(name, dtype)
-    run.symbols.append(Symbol(str(var.name), var, "dynamic", where))
-    return var
+    return _run_time_size(run, name, dtype, where)
 
 
 def empty(run: Run, call: Bound) -> Any:

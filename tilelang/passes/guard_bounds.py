@@ -8,7 +8,6 @@ Not: shared memory and registers, whose bounds are the author's contract; tile o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -20,13 +19,13 @@ from tvm import tirx as X
 
 from tilelang.ir import tile_ops
 from tilelang.ir.evaluate import is_choice
+from tilelang.ir.safe_values import safe_values
 from tilelang.ir.simplify import simplify
 from tilelang.ir.tile_ops import seq
 from tilelang.ir.tile_program import UNGUARDED
 from tilelang.ops.atomic import Atomic
 from tilelang.passes.walk import constant, index, loop_kind, map_operands, remake
 
-SAFE_VALUES = "tl.safe_values"  # attribute of the function: JSON, tensor name -> number
 _SAYING = (tile_ops.PRINT, tile_ops.PRINT_ONCE, tile_ops.CHECK)
 _POSITIVE = sym.ConstIntBound(1, sym.ConstIntBound.POS_INF)
 
@@ -37,13 +36,6 @@ def guard_bounds(func: X.PrimFunc) -> X.PrimFunc:
     for size in _sizes(func):
         analyzer.update(size, _POSITIVE)
     return func.with_body(_Guards(analyzer, safe_values(func), not is_unguarded(func)).statement(func.body))
-
-
-def safe_values(func: X.PrimFunc) -> Mapping[str, float]:
-    """What T.annotate_safe_value says, by the name of the tensor."""
-    if not func.attrs or SAFE_VALUES not in func.attrs:
-        return {}
-    return json.loads(str(func.attrs[SAFE_VALUES]))
 
 
 def is_unguarded(func: X.PrimFunc) -> bool:

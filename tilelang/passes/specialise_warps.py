@@ -27,13 +27,13 @@ from tvm import tirx as X
 
 from tilelang.ir import tile_ops
 from tilelang.ir.build import LOOP_KIND
+from tilelang.ir.safe_values import safe_values
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.shared import matrix_operand
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.tma import TmaCopy
 from tilelang.passes.accesses import all_accesses
-from tilelang.passes.guard_bounds import safe_values
 from tilelang.passes.plan_pipelines import STAGES, Producer, covered_producers, read_version, versioned
 from tilelang.passes.walk import (
     bits_of,

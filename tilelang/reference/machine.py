@@ -8,7 +8,7 @@ with other bounds per lane, `break` and `continue` narrow the set of active lane
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -399,9 +399,25 @@ class Machine:
             self.expressions.value(call, active)
             return
         try:
-            meaning(WholeBlock(self.tensors, self.expressions, active, call.span), call)
+            for block in self._who_does(call, active):
+                meaning(block, call)
         except ReferenceFailure as failure:
             raise (failure if failure.line else ReferenceFailure(str(failure), call.span)) from None
+
+    def _who_does(self, call: Any, active: np.ndarray) -> Iterator[WholeBlock]:
+        """The block, or one thread after the other, if there are arrays of theirs among the operands."""
+        private = {
+            r.source.__chandle__(): self._tensor(r.source)
+            for r in call.args
+            if isinstance(r, ir.TensorRegion) and self._tensor(r.source).private
+        }
+        if not any(t.storage.data.shape[0] > 1 for t in private.values()):
+            yield WholeBlock(self.tensors, self.expressions, active, call.span)
+            return
+        for lane in map(int, np.flatnonzero(active)):
+            own = {handle: tensor.of(lane) for handle, tensor in private.items()}
+            alone = np.arange(active.size) == lane
+            yield WholeBlock({**self.tensors, **own}, self.expressions, alone, call.span)
 
     def _barrier(self, name: str, call: Any, active: np.ndarray) -> None:
         place = call.args[0].args[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -89,6 +89,12 @@ class Tensor:
     def private(self) -> bool:
         """Whether every thread has its own copy."""
         return self.scope in ("local", "local.var")
+
+    def of(self, lane: int) -> Tensor:
+        """The same memory as one thread has it."""
+        data = self.storage.data
+        own = Storage(self.storage.name, data[lane : lane + 1] if data.shape[0] > 1 else data)
+        return replace(self, storage=own)
 
     def elements(self) -> np.ndarray:
         """[copies, n]: the storage in this name's dtype."""

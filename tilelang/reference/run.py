@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from tvm import tirx as X
 
 from tilelang.arch.features import PACKED_DTYPES
 from tilelang.ir.build import OUTPUTS, UNNAMED_THREADS, WORKSPACES
+from tilelang.ir.safe_values import safe_values
 from tilelang.language.dtypes import DType
 from tilelang.reference.errors import ReferenceFailure
 from tilelang.reference.machine import ONE, Machine
@@ -36,12 +38,13 @@ def run(kernel: Any, *args: Any) -> Any:
     inputs = [i for i in range(hidden) if i not in outputs]
     if len(args) != len(inputs):
         raise TypeError(f"{func.attrs['global_symbol']} takes {len(inputs)} arguments, got {len(args)}")
+    safe = safe_values(func)
     machine = Machine(unnamed=UNNAMED_THREADS in func.attrs)
     given = dict(zip(inputs, args, strict=True))
     _bind_sizes(machine, func, given)
     for index, param in enumerate(func.params):
         if X.is_buffer_var(param):
-            machine.tensors[param.__chandle__()] = _tensor(machine, param, given.get(index))
+            machine.tensors[param.__chandle__()] = _tensor(machine, param, given.get(index), safe)
         else:
             machine.expressions.values[param.__chandle__()] = np.asarray(given[index]).astype(
                 numpy_dtype(str(param.ty))
@@ -72,8 +75,11 @@ def _bind_sizes(machine: Machine, func: X.PrimFunc, given: dict[int, Any]) -> No
                 machine.expressions.values.setdefault(expr.__chandle__(), np.asarray(size, np.int64))
 
 
-def _tensor(machine: Machine, param: Any, value: Any) -> Tensor:
-    """Memory for a parameter: the elements of its argument, or poison for an output."""
+def _tensor(machine: Machine, param: Any, value: Any, safe: Mapping[str, float]) -> Tensor:
+    """Memory for a parameter: the elements of its argument, or poison for an output.
+
+    safe: what a read outside gives, by name, where it is not 0.
+    """
     shape = tuple(machine.expressions.integer(e, ONE) for e in param.shape)
     name, dtype = str(param.name), str(param.dtype)
     if value is None:
@@ -82,7 +88,7 @@ def _tensor(machine: Machine, param: Any, value: Any) -> Tensor:
         if _shape(value, dtype) != shape:
             raise ReferenceFailure(f"{name} must have shape {shape}, got {_shape(value, dtype)}")
         storage = Storage(name, _bits(value, dtype).reshape(1, -1))
-    return Tensor(name, "global", dtype, shape, row_major(shape), storage)
+    return Tensor(name, "global", dtype, shape, row_major(shape), storage, safe.get(name, 0))
 
 
 def _shape(value: Any, dtype: str) -> tuple[int, ...]:

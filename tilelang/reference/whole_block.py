@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.reference.errors import NoMeaning, ReferenceFailure
+from tilelang.reference.errors import ReferenceFailure
 from tilelang.reference.expressions import Expressions
 from tilelang.reference.memory import Tensor
 
 
 @dataclass(frozen=True)
 class WholeBlock:
-    """A tile operation's view of the block: all lanes take part in it once, together."""
+    """A tile operation's view of the block: all lanes take part in it once, together; or one lane does it
+    alone, and `tensors` has that lane's copies of private arrays.
+    """
 
     tensors: Mapping[int, Tensor]
     expressions: Expressions
@@ -36,12 +38,6 @@ class WholeBlock:
 
     def write(self, region: Any, values: np.ndarray) -> None:
         """Store values shaped like the region."""
-        tensor = self.tensors[region.source.__chandle__()]
-        if tensor.private and tensor.storage.data.shape[0] > 1:
-            _, places = self._ranges(region)
-            threads = np.asarray(self.active).reshape(-1, *[1] * len(places))
-            tensor.store([p[None] for p in places], values[None], threads, self.span)
-            return
         tensor, places = self._places(region)
         tensor.store(places, values, np.asarray(True), self.span)
 
@@ -55,12 +51,6 @@ class WholeBlock:
 
     def _places(self, region: Any) -> tuple[Tensor, list[np.ndarray]]:
         """The memory, and the index along every dimension, broadcast to the region's shape."""
-        tensor = self.tensors[region.source.__chandle__()]
-        if tensor.private and tensor.storage.data.shape[0] > 1:
-            raise NoMeaning(f"{tensor.name} is private to each thread: the reference has no tile of it")
-        return self._ranges(region)
-
-    def _ranges(self, region: Any) -> tuple[Tensor, list[np.ndarray]]:
         tensor = self.tensors[region.source.__chandle__()]
         ranges = [(int(self.scalar(r.min)), int(self.scalar(r.extent))) for r in region.region]
         rank = len(ranges)

@@ -14,6 +14,7 @@ from tilelang.frontend.operators import as_bool
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import named_type, scalar
 from tilelang.ir import tile_ops
+from tilelang.ir.safe_values import SAFE_VALUES
 from tilelang.ir.tile_program import Evaluate
 from tilelang.ir.values import Buffer, Region, Unknown, as_int
 
@@ -44,7 +45,7 @@ def _tensors(run: Run, call: Bound, name: str) -> list[tuple[Buffer, Any]]:
 
 def _safe_value(run: Run, call: Bound) -> None:
     """`tl.safe_values` of the function: what reads outside of a tensor give."""
-    known = json.loads(run.attrs.get("tl.safe_values", "{}"))
+    known = json.loads(run.attrs.get(SAFE_VALUES, "{}"))
     for buffer, value in _tensors(run, call, "safe_value_map"):
         value = getattr(value, "value", value)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -53,7 +54,7 @@ def _safe_value(run: Run, call: Bound) -> None:
             continue
         known[buffer.name] = value
     if known:
-        run.attrs["tl.safe_values"] = json.dumps(known, sort_keys=True)
+        run.attrs[SAFE_VALUES] = json.dumps(known, sort_keys=True)
 
 
 def _l2_hit_ratio(run: Run, call: Bound) -> None:

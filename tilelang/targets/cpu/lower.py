@@ -22,10 +22,11 @@ from tvm import tirx as X
 from tilelang.arch.target import Target
 from tilelang.facts.reports import GeneratedSource
 from tilelang.ir.build import UNNAMED_THREADS
+from tilelang.ir.safe_values import safe_values
 from tilelang.ir.tile_ops import seq
 from tilelang.ir.values import as_int
 from tilelang.layout.annotated import annotations_of
-from tilelang.passes.guard_bounds import is_unguarded, safe_values
+from tilelang.passes.guard_bounds import is_unguarded
 from tilelang.passes.plain_math import plain_math
 from tilelang.passes.widen_narrow import widen_narrow
 from tilelang.targets.cpu.blocks import BlockLowering

@@ -21,11 +21,11 @@ from tilelang.arch.tensor_maps import MOST_BOX, MOST_DIMENSIONS
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.ir import tile_ops
+from tilelang.ir.safe_values import safe_values
 from tilelang.ir.spans import place_of
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.shared import SharedLayout
 from tilelang.ops.tma import TmaCopy, whole_atoms
-from tilelang.passes.guard_bounds import safe_values
 from tilelang.passes.walk import bits_of, calls, constant, index
 from tilelang.runtime.plan import TensorMap
 from tilelang.targets.cuda.ops.cluster_copy import lower_cluster_copy
