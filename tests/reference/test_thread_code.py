@@ -205,3 +205,34 @@ def test_tile_operations_on_arrays_of_single_threads() -> None:
     for y, z in (kernel.reference(x), kernel(x)):
         torch.testing.assert_close(y, x.sum(1))
         torch.testing.assert_close(z, folded)
+
+
+@tilelang.jit(target="cpu")
+def named_slices(X, H):
+    """A name of a slice is a vector of what stood there; to tile operations it is that part of the tensor."""
+    X: T.Tensor((32, 4), T.float32)
+    H: T.Tensor((32, 8), T.float16)
+    Y = T.empty((32, 4), T.float32)
+    Z = T.empty((32, 8), T.float32)
+    with T.Kernel(1, threads=32):
+        tx = T.get_thread_binding()
+        s = T.alloc_shared((32, 4), T.float32)
+        s[tx, 0:4] = X[tx, 0:4]
+        first = s[tx, 0:4]
+        pair: T.float32x2 = s[tx, 2:4]
+        left = s[0:32, 0:2]
+        T.fill(left, 7.0)
+        s[tx, 2:4] = T.add2(pair, pair) * pair
+        Y[tx, 0:4] = first
+        Z[tx, 0:4] = s[tx, 0:4]
+        Z[tx, 4:8] = T.cast(H[tx, 4:8], "float32x4")
+    return Y, Z
+
+
+def test_names_of_slices_are_vectors() -> None:
+    x, h = torch.randn(32, 4), torch.randn(32, 8).half()
+    changed = torch.cat([torch.full((32, 2), 7.0), 2 * x[:, 2:] ** 2, h[:, 4:].float()], 1)
+    kernel = named_slices.compile(x, h)
+    for y, z in (kernel.reference(x, h), kernel(x, h)):
+        torch.testing.assert_close(y, x)
+        torch.testing.assert_close(z, changed)

@@ -154,6 +154,15 @@ class Late:
     value: Any = None
 
 
+@dataclass(frozen=True, eq=False)
+class NamedSlice(Region):
+    """`A[i, 0:4]` bound to a name: a part of `A` to tile operations; a vector, which is read where the name
+    was bound, to arithmetic and stores.
+    """
+
+    late: Late | None = None
+
+
 @dataclass(eq=False)
 class Slot:
     """A place in the tree that may receive a Bind; removed when the program is finished."""

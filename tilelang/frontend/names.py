@@ -36,6 +36,7 @@ from tilelang.frontend.scalars import (
     any_traced,
     dtype_of_expr,
     is_index_arithmetic,
+    named_slice,
     named_type,
     scalar,
 )
@@ -209,6 +210,8 @@ def bound_value(run: Run, name: str, value: Any, span: Span) -> Any:
         value = scalar(run, value, span)
         if isinstance(value, ir.Var):
             return value
+    if isinstance(value, Region):
+        return named_slice(run, value, name)
     if isinstance(value, ir.Var) and value in run.unbound:
         return value
     if isinstance(value, ir.Expr) and not isinstance(value, Buffer):

@@ -10,8 +10,9 @@ from tvm import tirx as X
 from tilelang.diagnostics.problem import Edit, Fix
 from tilelang.diagnostics.rules.python import TILE_AS_SCALAR
 from tilelang.diagnostics.span import Span
-from tilelang.frontend.model import Late
+from tilelang.frontend.model import Late, NamedSlice
 from tilelang.frontend.run import Run
+from tilelang.frontend.slices import is_slice, slice_length
 from tilelang.ir.tile_program import Access, Bind
 from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int
 from tilelang.ops.operands import shape_text
@@ -20,6 +21,7 @@ from tilelang.ops.operands import shape_text
 _KINDS = {
     "Buffer": "tile",
     "Region": "part of a tile",
+    "NamedSlice": "part of a tile",
     "DType": "dtype",
     "TensorType": "tensor type",
     "JitFunction": "kernel",
@@ -69,8 +71,11 @@ def any_unknown(values: Any) -> Unknown | None:
 
 def scalar(run: Run, value: Any, span: Span, *, fixable: bool = True) -> Any:
     """`value` as a Python number, a TIRX expression or Unknown; reads an element where it is one of a
-    buffer. A whole tile is a problem, which an index mends if `fixable`.
+    buffer, the vector of a slice that has a name. A whole tile is a problem, which an index mends if
+    `fixable`.
     """
+    if isinstance(value, NamedSlice) and value.late is not None and not value.is_point:
+        value = value.late
     if isinstance(value, Late):
         if value.value is None:
             load = read_element(run, value.region)
@@ -120,7 +125,7 @@ def _indexed(run: Run, buffer: Buffer, span: Span) -> tuple[Fix, ...]:
 
 
 def read_element(run: Run, region: Region) -> Any:
-    """The load of one element, noted as an access."""
+    """The load of one element, or of a slice as a vector, noted as an access."""
     buffer = region.buffer
     load = _load(run, region)
     node = None if isinstance(load, Unknown) else load
@@ -138,7 +143,14 @@ def _load(run: Run, region: Region) -> Any:
         return bad
     if any(isinstance(i, int) and abs(i) >= 1 << 63 for i in region.starts):
         return run.unknown("an index that no integer type holds")
-    return X.BufferLoad(buffer.var, [as_index(i) for i in region.starts])
+    return X.BufferLoad(buffer.var, load_indices(region))
+
+
+def load_indices(region: Region) -> list[Any]:
+    """The indices of a load or store of one element, or of all elements of a slice."""
+    starts = [as_index(i) for i in region.starts]
+    length = None if region.is_point else slice_length(region)
+    return starts if length is None else [*starts[:-1], X.Ramp(starts[-1], as_index(1), length)]
 
 
 def as_index(value: Any) -> Any:
@@ -179,4 +191,11 @@ def kept(run: Run, value: Any, name: str) -> Any:
     """A value that goes into a container or to another function: elements are kept late."""
     if isinstance(value, Region) and value.is_point:
         return run.late(value, name)
-    return value
+    return named_slice(run, value, name)
+
+
+def named_slice(run: Run, value: Any, name: str) -> Any:
+    """A slice as what a name is bound to; any other value as it is."""
+    if isinstance(value, NamedSlice) or not is_slice(value):
+        return value
+    return NamedSlice(value.buffer, value.indices, value.span, run.late(value, name))

@@ -33,7 +33,8 @@ from tilelang.frontend.operators import (
     unary,
 )
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_unknown, dtype_of_expr, named_type, scalar
+from tilelang.frontend.scalars import any_unknown, dtype_of_expr, named_type, read_element, scalar
+from tilelang.frontend.slices import is_slice, slice_length
 from tilelang.ir.tile_program import Guard
 from tilelang.ir.values import Unknown
 from tilelang.language.dtypes import DType
@@ -308,7 +309,9 @@ def _limit(run: Run, op: str, call: Bound) -> Any:
 
 
 def convert_value(run: Run, value: Any, dtype: str, span: Span, callee: str) -> Any:
-    """`T.float16(x)` and `T.cast(x, dtype)`."""
+    """`T.float16(x)` and `T.cast(x, dtype)`; of a slice too, if `dtype` has as many elements."""
+    if is_slice(value) and slice_length(value) == dtype_info(dtype).lanes:
+        value = read_element(run, value)
     value = scalar(run, value, span)
     if isinstance(value, Unknown):
         return value

@@ -13,11 +13,19 @@ from tilelang.arch.dtypes import dtype_info
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Bound
+from tilelang.frontend.model import NamedSlice
 from tilelang.frontend.operations.intrinsics import absolute, maximum, minimum
-from tilelang.frontend.operations.slice_moves import slice_length
 from tilelang.frontend.operators import binary
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_unknown, as_index, dtype_of_expr, named_type, scalar
+from tilelang.frontend.scalars import (
+    any_unknown,
+    dtype_of_expr,
+    load_indices,
+    named_type,
+    read_element,
+    scalar,
+)
+from tilelang.frontend.slices import slice_length
 from tilelang.ir.tile_program import Access, Store
 from tilelang.ir.values import Buffer, Region, Unknown
 
@@ -60,17 +68,9 @@ def packed_pair(run: Run, op: str, call: Bound) -> Any:
 
 def _pair(run: Run, value: Any, span: Span) -> Any:
     """The two elements of a slice as one vector; other values as scalars."""
-    part = value
-    if not isinstance(part, Region) or slice_length(part) != 2:
-        return scalar(run, value, span)
-    if part.span != span:  # read here, it could have other elements than where the name was bound
-        what = f"write `{part.text()}` here: a name of a slice is no copy of its elements"
-        return run.report(BAD_ARGUMENTS, span, callee="a packed pair", what=what)
-    run.accesses.append(Access(part.buffer, part.indices or (), "read", part.span, run.context))
-    if any_unknown(part.starts) is not None or not part.buffer.known:
-        run.complete = False
-        return Unknown(f"the place of `{part.text()}` is not known")
-    return X.BufferLoad(part.buffer.var, _neighbours(part, 2))
+    if isinstance(value, Region) and not isinstance(value, NamedSlice) and slice_length(value) == 2:
+        return read_element(run, value)
+    return scalar(run, value, span)
 
 
 def stores_vector(place: Region, value: Any) -> bool:
@@ -89,9 +89,7 @@ def store_vector(run: Run, place: Region, value: Any) -> None:
         return
     dtype = f"{place.buffer.dtype}x{vector_lanes(value)}"
     value = value if dtype_of_expr(value) == dtype else X.Cast(dtype, value)
-    run.emit(
-        Store(place.buffer, tuple(_neighbours(place, vector_lanes(value))), value, place.span, run.context)
-    )
+    run.emit(Store(place.buffer, tuple(load_indices(place)), value, place.span, run.context))
 
 
 def vector_lanes(value: Any) -> int:
@@ -100,8 +98,3 @@ def vector_lanes(value: Any) -> int:
         return dtype_info(value.dtype if isinstance(value, Buffer) else dtype_of_expr(value)).lanes
     except (AttributeError, ValueError):  # a plain number, a pointer, an unknown dtype
         return 1
-
-
-def _neighbours(part: Region, lanes: int) -> list[Any]:
-    *outer, last = part.starts
-    return [*map(as_index, outer), X.Ramp(as_index(last), as_index(1), lanes)]

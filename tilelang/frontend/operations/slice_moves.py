@@ -8,10 +8,12 @@ import ast
 from dataclasses import replace
 from typing import Any
 
+from tilelang.frontend.model import NamedSlice, Slot
 from tilelang.frontend.operators import binary
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import scalar
-from tilelang.ir.tile_program import Access, Context, For, Loop, Store
+from tilelang.frontend.slices import slice_length
+from tilelang.ir.tile_program import Access, Bind, Context, For, Loop, Store
 from tilelang.ir.values import Index, Region, Unknown, as_int
 
 
@@ -32,12 +34,13 @@ def as_slice_move(place: Region, value: Any) -> Region | None:
     return value if lengths[0] is not None and lengths[0] == lengths[1] else None
 
 
-def slice_length(region: Region) -> int | None:
-    """How many elements a subscript names whose last entry alone is a slice."""
-    if not region.indices or not region.fits_rank:
-        return None
-    *outer, last = region.indices
-    return None if any(i.extent is not None for i in outer) else as_int(last.extent)
+def reads_now(run: Run, value: NamedSlice) -> bool:
+    """Whether a read here finds what stood there when the name was bound: nothing was done since."""
+    late = value.late
+    if late is None or late.block is not run.block:
+        return False
+    place = next(k for k, node in enumerate(late.block) if node is late.slot)
+    return late.value is None and all(isinstance(n, Slot | Bind) for n in late.block[place:])
 
 
 def move_slice(run: Run, place: Region, source: Region) -> None:

@@ -9,10 +9,10 @@ from tvm import ir
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS, PYTHON_ERROR, TRACED_INDEX, UNSUPPORTED_PYTHON
 from tilelang.diagnostics.span import Span
-from tilelang.frontend.model import Instance, Late
+from tilelang.frontend.model import Instance, Late, NamedSlice
 from tilelang.frontend.names import bind_name, bound_value, store_variable
 from tilelang.frontend.operations.packed_pairs import store_vector, stores_vector, vector_lanes
-from tilelang.frontend.operations.slice_moves import as_element, as_slice_move, move_slice
+from tilelang.frontend.operations.slice_moves import as_element, as_slice_move, move_slice, reads_now
 from tilelang.frontend.operators import cast, fold, representable
 from tilelang.frontend.python.kernel_objects import is_kernel_object
 from tilelang.frontend.python.plain_functions import note_kernel_statement
@@ -101,7 +101,10 @@ def _store_item(run: Run, target: ast.Subscript, value: Any, value_span: Span) -
     if isinstance(owner, Buffer | Region):
         place, value = as_element(region(run, owner, target)), as_element(value)
         if isinstance(place, Region) and (moved := as_slice_move(place, value)) is not None:
-            move_slice(run, place, moved)
+            if isinstance(moved, NamedSlice) and not reads_now(run, moved):
+                store_vector(run, place, scalar(run, moved, value_span))
+            else:
+                move_slice(run, place, moved)
             return
         if isinstance(place, Region) and stores_vector(place, value):
             store_vector(run, place, value)
