@@ -144,7 +144,7 @@ def add_neighbours(A, C, dtype, lanes: int, source: str):
                 if source == "global":
                     T.atomic_addx2(C[i, j * 2], A[i, j * 2])
                 elif source == "shared":
-                    T.atomic_addx2(C[i, j * 2], shared[i, j * 2])
+                    T.atomic_addx2(C[i, j * 2 : j * 2 + 2], shared[i, j * 2 : j * 2 + 2])
                 else:
                     T.atomic_addx2(C[i, j * 2], fragment[i, j * 2])
             else:

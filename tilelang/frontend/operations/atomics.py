@@ -14,6 +14,7 @@ from tilelang.frontend.model import Late
 from tilelang.frontend.operators import binary, representable
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import named_type, scalar
+from tilelang.frontend.slices import slice_length
 from tilelang.frontend.tensors import new_buffer
 from tilelang.ir.tile_program import Alloc, Context, Do, For, Loop, Operand, OpRecord, Store
 from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int
@@ -49,7 +50,7 @@ def atomic(run: Run, kind: str, lanes: int, call: Bound) -> Any:
     if isinstance(dst, Region) and isinstance(given, list) and _over_tile(kind, wants, dst):
         return _each_element(run, kind, order, call, dst, given[0])
     if isinstance(dst, Region) and tile is None and not isinstance(given, Unknown):
-        dst = _element(run, call, name, dst)
+        dst = _element(run, call, name, dst, lanes)
         if isinstance(dst, Unknown):
             return dst
     operands = {
@@ -146,11 +147,11 @@ def _neighbour(first: Region, lane: int) -> Region:
     return Region(first.buffer, (*outer, at), first.span)
 
 
-def _element(run: Run, call: Bound, name: str, dst: Region) -> Region | Unknown:
-    """The one element that a number goes to."""
+def _element(run: Run, call: Bound, name: str, dst: Region, lanes: int) -> Region | Unknown:
+    """The one element that a number goes to, the first of `lanes` that as many go to."""
     if dst.is_point:
         return dst
-    if all(as_int(e) == 1 for e in dst.extents):
+    if all(as_int(e) == 1 for e in dst.extents) or (lanes > 1 and slice_length(dst) == lanes):
         points = tuple(Index(start, None, dst.span) for start in dst.starts)
         return Region(dst.buffer, points, dst.span)
     what = (
