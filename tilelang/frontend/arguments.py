@@ -99,11 +99,13 @@ def bind_arguments(
     span: Span,
     callee_span: Span,
     meant: str | None = None,
+    lost: str = "",
 ) -> Bound | Unknown:
     """Bind as Python would; each argument that does not fit is a problem at its own place.
 
     meant: the parameter whose value is not known any more where a keyword resembles none, so that what
     follows from the call is checked all the same; None where nothing follows from a call that does not fit.
+    lost: why an argument that the caller did write may be missing.
     """
     parameters = list(signature.parameters.values())
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -157,7 +159,9 @@ def bind_arguments(
         if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.name not in bound
     ]
     if missing and not failed:
-        what = f"{' and '.join(f'`{m}`' for m in missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        what = (
+            f"{' and '.join(f'`{m}`' for m in missing)} {'is' if len(missing) == 1 else 'are'} missing{lost}"
+        )
         run.report(BAD_ARGUMENTS, span, callee=callee, what=what)
         failed = True
     if failed:

@@ -18,6 +18,9 @@ from tilelang.ir.values import Buffer, Dim, Region, Unknown
 if TYPE_CHECKING:
     from tilelang.frontend.scope import Scope
 
+# Attribute of a function that does not take its object when it is called as a method: one of `@T.macro`.
+UNBOUND = "__unbound__"
+
 
 @dataclass(eq=False, repr=False)
 class Function:

@@ -19,7 +19,7 @@ from tvm import tirx as X
 from tilelang.diagnostics.rules.python import UNSUPPORTED_PYTHON
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.environments.kernel import KernelRequest, trace_kernel, trace_prim_function
-from tilelang.frontend.model import NO_VALUE, Function, Late
+from tilelang.frontend.model import NO_VALUE, UNBOUND, Function, Late
 from tilelang.frontend.python.functions import call_function, needs_interpretation
 from tilelang.frontend.python.interpreter import new_run
 from tilelang.frontend.python.kernel_objects import make_object, makes_kernel_object
@@ -114,7 +114,7 @@ class LiveEnvironment:
             interpreted = live_function(function)
         except SourceNotFound as error:
             return run.report(UNSUPPORTED_PYTHON, run.span(node), what=str(error))
-        interpreted.is_macro = is_macro
+        interpreted.is_macro = interpreted.attributes[UNBOUND] = is_macro
         return call_function(run, interpreted, args, kwargs, node, run.span(node))
 
 

@@ -23,6 +23,7 @@ from tilelang.frontend.constants import not_given
 from tilelang.frontend.deprecated import GONE, RENAMED, gone_problem, note_renamed
 from tilelang.frontend.model import (
     NO_VALUE,
+    UNBOUND,
     BoundMethod,
     BufferData,
     ClassValue,
@@ -375,6 +376,8 @@ def _bound(owner: ClassValue | Instance, value: Any) -> Any:
         return BoundMethod(value, owner)
     function = value.function if isinstance(value, JitFunction) else value
     if not isinstance(function, Function) or function.attributes.get("staticmethod"):
+        return value
+    if function.attributes.get(UNBOUND):
         return value
     if function.attributes.get("classmethod"):
         return BoundMethod(value, owner if isinstance(owner, ClassValue) else owner.cls)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.dtypes import dtype_name
-from tilelang.frontend.model import Function, JitFunction, PrimFunction
+from tilelang.frontend.model import UNBOUND, Function, JitFunction, PrimFunction
 from tilelang.frontend.python.functions import call_function
 from tilelang.frontend.run import Run
 from tilelang.ir.values import Unknown
@@ -48,6 +48,7 @@ def decorate_value(run: Run, decorator: Any, args: list[Argument]) -> Any:
     value = args[0].value
     if decorator in (macro, inline) and isinstance(value, Function):
         value.is_macro = True
+        value.attributes[UNBOUND] = decorator is macro
         return value
     if decorator is meta_class:
         return value

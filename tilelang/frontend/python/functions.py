@@ -11,7 +11,7 @@ from tvm import ir
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Argument, Bound, bind_arguments
 from tilelang.frontend.local_names import assigned_names, declared_outer
-from tilelang.frontend.model import NO_VALUE, Function, Late
+from tilelang.frontend.model import NO_VALUE, UNBOUND, Function, Late
 from tilelang.frontend.names import bound_value
 from tilelang.frontend.python.host_functions import (
     generated,
@@ -117,6 +117,13 @@ def new_scope(function: Function) -> Scope:
     return Scope(function.closure, locals_, owner=function.name, outer=outer, function=function)
 
 
+def _lost(function: Function) -> str:
+    """Why an argument is missing that a method's caller does not write."""
+    if not function.attributes.get(UNBOUND) or [a.arg for a in function.node.args.args[:1]] != ["self"]:
+        return ""
+    return "; a T.macro in a class does not get its object as `self`: mark it with @T.inline, which does"
+
+
 def call_function(
     run: Run,
     function: Function,
@@ -132,7 +139,8 @@ def call_function(
     all_passed: whether `args` and `kwargs` are all that the caller passes; else `*args` and `**kwargs` are
     not known.
     """
-    bound = bind_arguments(run, signature(function), f"`{function.name}`", args, kwargs, span, span)
+    callee = f"`{function.name}`"
+    bound = bind_arguments(run, signature(function), callee, args, kwargs, span, span, lost=_lost(function))
     if isinstance(bound, Unknown):
         return bound
     scope = new_scope(function)

@@ -81,12 +81,9 @@ def _mark(run: Run, source: Any, node: ast.FunctionDef | ast.Lambda, called_at: 
         return ()
     at = source.span(node)
     start = Span(at.path, at.line, at.column, at.line, at.column)
-    return (
-        Fix(
-            f"Mark `{node.name}` with @{prefix}.macro",
-            (Edit(start, f"@{prefix}.macro\n{' ' * node.col_offset}"),),
-        ),
-    )
+    # A macro is not bound to its object, an inline method is.
+    mark = f"@{prefix}.{'inline' if [a.arg for a in node.args.args[:1]] == ['self'] else 'macro'}"
+    return (Fix(f"Mark `{node.name}` with {mark}", (Edit(start, f"{mark}\n{' ' * node.col_offset}"),)),)
 
 
 def is_kernel_statement(function: Any) -> bool:
