@@ -201,3 +201,51 @@ def test_what_is_slow_in_some_specialisations_is_a_hint():
     found = [p for p in problems(body) if p.rule == "register-pressure"]
     assert [p.severity for p in found] == [Severity.HINT]
     assert found[0].message.startswith("with BN=128: the loop carries at least 256 registers")
+
+
+PAIR = """
+import tilelang
+import tilelang.language as T
+
+def kernels(M=512):
+    @T.prim_func
+    def first(A: T.Tensor((M,), "float32"), B: T.Tensor((M,), "float32")):
+        with T.Kernel(T.ceildiv(M, 128), threads=128) as bx:
+            s = T.alloc_shared((128,), "float32")
+            T.copy(A[bx * 128], s)
+            T.copy(s, B[bx * 128])
+
+    @T.prim_func
+    def second(A: T.Tensor((M,), "float32"), B: T.Tensor((M,), "float32")):
+        with T.Kernel(T.ceildiv(M, 128), threads=128) as bx:
+            s = T.alloc_shared((128,), "float32")
+            f = T.alloc_fragment((64, 2), "float32")
+            T.copy(A[bx * 128], s)
+            T.copy(s, f)
+            T.copy(f, B[bx * 128])
+
+    return RESULT
+"""
+
+
+@pytest.mark.parametrize(
+    "result",
+    ["first, second", "[second, first]", "{'a': first, 'b': second}", "first if M > 4 else second"],
+)
+def test_each_kernel_that_a_factory_makes_is_checked(result: str):
+    report = check_source("kernel.py", PAIR.replace("RESULT", result), "cuda")
+    errors = [p for p in report.all_problems() if p.severity is Severity.ERROR]
+
+    assert {p.span.line for p in errors} == {19, 20}
+
+
+def test_of_a_kernel_that_a_factory_only_defines_warnings_are_kept_back():
+    text = PAIR.replace("(64, 2)", "(128,)").replace(
+        "            T.copy(A[bx * 128], s)\n            T.copy(s, f)\n", ""
+    )
+
+    both = check_source("kernel.py", text.replace("RESULT", "first, second"), "cuda").all_problems()
+    one = check_source("kernel.py", text.replace("RESULT", "first"), "cuda").all_problems()
+
+    assert "read-before-write" in {p.rule for p in both}
+    assert one == []

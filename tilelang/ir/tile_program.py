@@ -263,6 +263,8 @@ class TileProgram:
     complete: bool = True  # False if something structural was Unknown: no function can be built
     target: Any = None  # what the decorator names, where the kernel is read from text
     unlaunched: bool = False  # incomplete only because statements stand outside of any launch
+    siblings: int = 0  # how many other kernels the factory around this one makes
+    aside: bool = False  # one that the factory makes and does not return
 
     def ops(self) -> Iterator[OpRecord]:
         """All tile operations in program order."""

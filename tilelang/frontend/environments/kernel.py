@@ -54,6 +54,7 @@ class KernelRequest:
     under_jit: bool = False  # the author wants a kernel of it, whatever it returns
     specialisation: tuple[tuple[str, str], ...] = ()
     named: frozenset[str] = frozenset()  # sizes that a call of `compile` gives by name
+    which: int = 0  # of the kernels that a factory makes
 
 
 def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
@@ -79,10 +80,17 @@ def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
     missing = [
         n for n in names if isinstance(scope.names.get(n), Unknown) and _not_given(request, function, n)
     ]
+    returned = _kernels_in(result)
     if result is None and request.under_jit and not stopped and not run.launched:
         result = _not_returned(run, request, scope)
     elif not request.under_jit and not run.launched:
-        result = _one_of(result)
+        result = returned[0] if returned else result
+    siblings = _siblings(result, returned, scope) if isinstance(result, PrimFunction) else []
+    aside = False
+    if request.which and isinstance(result, PrimFunction):
+        result = siblings[request.which - 1]
+        aside = not any(r.function is result.function for r in returned)
+        request = replace(request, out_idx=None)
     if isinstance(result, PrimFunction):
         style = "lazy"
         stopped = _trace_prim(run, result)
@@ -101,15 +109,28 @@ def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
             fixes = _without_option(run, node, "out_idx")
             run.report(BAD_ARGUMENTS, _outputs_span(run, node), fixes=fixes, callee="tilelang.jit", what=what)
     _check_consts(run, stopped or request.stop_at_launch, request.named)
-    return _program(run, request, style, outputs, missing)
+    program = _program(run, request, style, outputs, missing)
+    program.siblings, program.aside = len(siblings), aside
+    return program
 
 
-def _one_of(result: Any) -> Any:
-    """The first kernel of a tuple, list or dict that a plain factory returns: `return main, table`."""
-    among = result.values() if isinstance(result, dict) else result
-    if not isinstance(among, tuple | list | type({}.values())):
-        return result
-    return next((value for value in among if isinstance(value, PrimFunction)), result)
+def _kernels_in(result: Any) -> list[PrimFunction]:
+    """The kernels that a factory returns: one, or those of a tuple, list or dict, `return main, table`."""
+    among = list(result.values()) if isinstance(result, dict) else result
+    among = among if isinstance(among, tuple | list) else (among,)
+    return [value for value in among if isinstance(value, PrimFunction)]
+
+
+def _siblings(result: PrimFunction, returned: list[PrimFunction], scope: Scope) -> list[PrimFunction]:
+    """The other kernels that a factory makes: those that it returns, then those that it only defines, which
+    `T.prim_func` builds all the same.
+    """
+    defined = [v for v in scope.names.values() if isinstance(v, PrimFunction)]
+    found: list[PrimFunction] = []
+    for kernel in (*returned, *(d for d in defined if d.function.closure is scope)):
+        if all(kernel.function is not other.function for other in (result, *found)):
+            found.append(kernel)
+    return found
 
 
 def _not_returned(run: Run, request: KernelRequest, scope: Scope) -> PrimFunction | None:

@@ -203,17 +203,18 @@ def trace_static(
     *,
     specialisation: Specialisation | None = None,
     limits: Limits | None = None,
+    which: int = 0,
 ) -> TileProgram:
     """The tile program of a kernel of a module under `specialisation` (by default the one `choice` leads
-    to).
+    to). `which`: of several kernels that one factory makes.
     """
     under = specialisation or chosen_specialisation(module, kernel, choice or {})
     with module.names_as(dict(under.names)):
-        return _traced(module, kernel, under, limits)
+        return _traced(module, kernel, under, limits, which)
 
 
 def _traced(
-    module: StaticModule, kernel: KernelSource, under: Specialisation, limits: Limits | None
+    module: StaticModule, kernel: KernelSource, under: Specialisation, limits: Limits | None, which: int
 ) -> TileProgram:
     if under.made is not None:
         function, options = under.made[0], _options(under.made[1])
@@ -241,6 +242,7 @@ def _traced(
         under_jit=options.get("under_jit", False),
         specialisation=under.text(),
         named=under.named,
+        which=which,
     )
     trace = trace_prim_function if options.get("prim_func") else trace_kernel
     program = trace(run, request)
