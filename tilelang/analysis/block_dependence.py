@@ -163,11 +163,8 @@ class _Follower:
 
     def _op(self, record: OpRecord, condition: Dependence) -> None:
         accesses = self._subject.accesses(record)
-        if record.op == "atomic":  # what is added stays as it is
-            self._forget(a.region.buffer for a in accesses if a.mode != "read")
-            old = record.value("result")
-            if old is not None:  # what a block finds depends on who came before it
-                self._scalars[old] = frozenset({UNKNOWN})
+        if record.op == "atomic":
+            self._atomic(record, condition)
             return
         if record.op not in _FOLLOWED:
             touched = [a.region.buffer for a in accesses] if record.op in TILE_OPS else []
@@ -195,6 +192,21 @@ class _Follower:
                     record, region.buffer, region.starts, access.extents, record.span_of(access.argument),
                     record.context, values, condition, updates=False,
                 )  # fmt: skip
+
+    def _atomic(self, record: OpRecord, condition: Dependence) -> None:
+        """Of a tile of the block's own what its threads add is known; a tensor is every block's."""
+        old = record.value("result")
+        values = self._all(o for n in ("values", "value") for o in _each(record.value(n))) | condition
+        for access in self._subject.accesses(record):
+            region = access.region
+            if access.mode == "read":
+                values |= self._tiles.get(region.buffer.storage, _NOTHING) | self._all(region.starts)
+            elif region.buffer.scope == "global" or old is not None:
+                self._forget([region.buffer])
+            else:
+                self._put(region.buffer, values | self._all(region.starts), anew=False)
+        if old is not None:  # what a block finds depends on who came before it
+            self._scalars[old] = frozenset({UNKNOWN})
 
     def _store(self, node: Store, condition: Dependence) -> None:
         values = self._of(node.value)
@@ -256,6 +268,10 @@ class _Follower:
         for buffer in buffers:
             held = self._tiles.get(buffer.storage, _NOTHING)
             self._tiles[buffer.storage] = held | {UNKNOWN}
+
+
+def _each(value: object) -> Sequence[object]:
+    return value if isinstance(value, tuple | list) else (value,)
 
 
 def hands_out(value: object) -> bool:

@@ -21,6 +21,7 @@ from tilelang.analysis import (
     gemm_axes,
     grid_order,
     guard_at_end,
+    guard_elsewhere,
     guarded_tail,
     idle_loop,
     implicit_truncation,
@@ -67,6 +68,7 @@ from tilelang.analysis import (
     stale_tile,
     table_past_end,
     thread_count,
+    thread_write_race,
     tile_at_point,
     unbounded_index,
     uncoalesced_access,
@@ -124,6 +126,7 @@ CHECKS: tuple[Check, ...] = (
     index_width.check,
     guard_at_end.check,
     misplaced_guard.check,
+    guard_elsewhere.check,
     negative_index.check,
     grid_order.check,
     gemm_axes.check,
@@ -146,6 +149,7 @@ CHECKS: tuple[Check, ...] = (
     endless_wait.check,
     uninitialised_accumulator.check,
     read_before_write.check,
+    read_before_write.check_variables,
     output_not_written.check,
     outside_launch.check,
     overwritten_in_loop.check,
@@ -155,6 +159,7 @@ CHECKS: tuple[Check, ...] = (
     unread_write.check,
     unread_tensor.check,
     constant_tile.check,
+    constant_tile.check_extremes,
     online_softmax.check,
     nothing_written.check,
     idle_loop.check,
@@ -166,6 +171,7 @@ CHECKS: tuple[Check, ...] = (
     private_reduction.check,
     parallel_read_race.check,
     parallel_write_race.check,
+    thread_write_race.check,
     block_write_race.check,
     same_in_all_blocks.check,
     one_row_for_all.check,
@@ -197,6 +203,7 @@ WHOLE: frozenset[Check] = frozenset(
         outside_launch.check,
         uninitialised_accumulator.check,
         read_before_write.check,
+        read_before_write.check_variables,
         output_not_written.check,
         overwritten_in_loop.check,
         stale_tile.check,
@@ -204,6 +211,7 @@ WHOLE: frozenset[Check] = frozenset(
         unused_result.check_variables,
         unread_write.check,
         constant_tile.check,
+        constant_tile.check_extremes,
         nothing_written.check,
         never_read.check,
     }
@@ -263,9 +271,30 @@ def check_kernel(
     programs = [trace_static(module, kernel, specialisation=s) for s in under]
     checked = [check_program(p, compiled_for(p, target), module.text) for p in programs]
     problems = merge(under, [found for _, found in checked])
+    problems = unique(
+        [*problems, *_of_siblings(module, kernel, target, list(zip(under, programs, strict=True)))]
+    )
     problems += unknown_values(module, kernel, choice or {}, programs[0])
     sure = all(program.complete for program in programs)
     return KernelReport(checked[0][0], tuple(_silence(module, kernel, problems, sure)))
+
+
+def _of_siblings(
+    module: StaticModule,
+    kernel: KernelSource,
+    target: Target,
+    traced: Sequence[tuple[Specialisation, TileProgram]],
+) -> Iterator[Problem]:
+    """Problems of the other kernels that a factory makes. Of one that it does not return only errors: these
+    stop `T.prim_func` all the same.
+    """
+    for which in range(1, 1 + max(p.siblings for _, p in traced)):
+        under = [s for s, program in traced if program.siblings >= which]
+        programs = [trace_static(module, kernel, specialisation=s, which=which) for s in under]
+        checked = [check_program(p, compiled_for(p, target), module.text)[1] for p in programs]
+        for problem in merge(under, checked):
+            if problem.severity is Severity.ERROR or not programs[0].aside:
+                yield problem
 
 
 def compiled_for(program: TileProgram, target: Target) -> Target:

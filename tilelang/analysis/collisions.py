@@ -2,13 +2,14 @@
 
 "At the same time" are the iterations of one T.Parallel region, or the threads of a block in explicit thread
 code. Loops around are held at their last value, loops inside belong to their iteration. Every pair that is
-found is real: guards are computed, and a condition that reads memory makes the search find nothing.
+found is real: guards are computed, and a condition that reads memory makes the search find nothing, unless
+it stands around all that runs together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,16 +60,20 @@ class Collision:
 
 
 def collisions(
-    subject: Subject, one: Touching, other: Touching, sizes: Mapping[ir.Var, int] | None = None
+    subject: Subject, one: Touching, other: Touching | None, sizes: Mapping[ir.Var, int] | None = None
 ) -> Iterator[Collision]:
-    """Some pairs of iterations of which the first touches in `one` what the second touches in `other`; with
-    `sizes` for symbols.
+    """Some pairs of iterations of which the first touches in `one` what the second touches in `other`, None
+    for itself; with `sizes` for symbols.
     """
+    other = other or one
     if one is other and _one_element_each(subject, one):
         return
     a = _points(subject, one, sizes)
     b = a if one is other else _points(subject, other, sizes)
     if a is None or b is None:
+        return
+    # What is not known about a statement lets all its iterations run or none; of two it may let one run.
+    if not all(p.sure or (one is other and set(one.together) <= p.inner) for p in (a, b)):
         return
     try:
         cells, others = _flat(a, one.indices), _flat(b, other.indices)
@@ -83,11 +88,19 @@ def collisions(
             yield Collision(one.together, here, there)
 
 
+def met_beside(subject: Subject, touching: Touching, value: Any) -> list[Collision]:
+    """Collisions of a statement with itself, where the elements that its value reads are known if they can
+    be: those that other elements choose cannot.
+    """
+    read = [i for load in loads_of(value) for i in load.indices if not loads_of(i)]
+    met = list(collisions(subject, replace(touching, beside=tuple(read)), None)) if read else []
+    return met or list(collisions(subject, touching, None))
+
+
 def _points(subject: Subject, touching: Touching, sizes: Mapping[ir.Var, int] | None) -> Iterations | None:
     last_of = frozenset(_around(subject, touching))
     asked = (*touching.indices, *touching.together, *touching.beside)
-    found = iterations(subject, touching.context, asked, last_of=last_of, most=_MOST_POINTS, sizes=sizes)
-    return found if found is not None and found.sure else None
+    return iterations(subject, touching.context, asked, last_of=last_of, most=_MOST_POINTS, sizes=sizes)
 
 
 def _around(subject: Subject, touching: Touching) -> Iterator[ir.Var]:

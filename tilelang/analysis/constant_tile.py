@@ -15,7 +15,7 @@ from tilelang.analysis.dataflow import mentioned_elsewhere
 from tilelang.analysis.read_before_write import place_of
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
-from tilelang.diagnostics.rules.order import CONSTANT_TILE
+from tilelang.diagnostics.rules.order import CONSTANT_EXTREME, CONSTANT_TILE
 from tilelang.ir.evaluate import is_choice
 from tilelang.ir.prove import operands_of
 from tilelang.ir.tile_program import Store, walk
@@ -48,6 +48,54 @@ def check(subject: Subject) -> Iterator[Problem]:
         if used is None or used.order < first.order or mentioned_elsewhere(subject, tile):
             continue
         yield soften(_problem(subject, tile, value, used, first), used.context)
+
+
+def check_extremes(subject: Subject) -> Iterator[Problem]:
+    """Running maxima that begin at infinity, minima at minus infinity: nothing moves them any more."""
+    if not subject.program.complete:
+        return
+    for history in subject.shared(histories):
+        tile, first = history.buffer, next((t for t in history.touches if t.mode != "read"), None)
+        if history.escaped or tile.role is not None or first is None or first.record is None:
+            continue
+        value = _constant(first.record.value("value", 0)) if first.record.op == "fill" else None
+        kind = {math.inf: "max", -math.inf: "min"}.get(value if value is not None else math.nan)
+        later = [
+            w for w in history.writes if w.record is None or w.record.op != "fill" or not _fills(w, value)
+        ]
+        if kind is None or not later or not all(_absorbed(subject, tile, kind, w) for w in later):
+            continue
+        problem = CONSTANT_EXTREME.at(
+            place_of(subject, tile, later[0]),
+            related=(Related(first.span, f"{tile.name} is set here"),),
+            buffer=tile.name,
+            value=f"{value:g}",
+            line=first.span.line,
+            what="maximum" if kind == "max" else "minimum",
+            start="-T.infinity" if kind == "max" else "T.infinity",
+        )
+        yield soften(problem, later[0].context)
+
+
+def _fills(touch: Touch, value: float | None) -> bool:
+    return touch.record is not None and _constant(touch.record.value("value", 0)) == value
+
+
+def _absorbed(subject: Subject, tile: Buffer, kind: str, touch: Touch) -> bool:
+    """Whether a write folds into what a tile holds by its maximum, or its minimum."""
+    if touch.record is not None:
+        return touch.record.op == "reduce" and touch.record.value("kind") == kind and touch.mode == "update"
+    stores = [s for s in subject.shared(_stores) if s.span == touch.span and s.buffer is tile]
+    folds = X.Max if kind == "max" else X.Min
+    return bool(stores) and all(_folds_itself(s, folds) for s in stores)
+
+
+def _folds_itself(store: Store, folds: type[X.Max] | type[X.Min]) -> bool:
+    value = store.value
+    if not isinstance(value, folds):
+        return False
+    cell = [str(i) for i in store.indices]
+    return any(_loads(v, store.buffer) and [str(i) for i in v.indices] == cell for v in (value.a, value.b))
 
 
 def _problem(subject: Subject, tile: Buffer, value: float, used: Touch, first: Touch) -> Problem:

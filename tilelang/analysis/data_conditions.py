@@ -37,12 +37,12 @@ def data_conditions(subject: Subject, context: Context) -> DataConditions | None
     kept: list[Guard] = []
     found: list[ir.Expr] = []
     written: list[Guard] = []
-    named = subject.shared(_reading_names)
+    named = subject.shared(reading_names)
     for guard in context.guards:
         if not isinstance(guard.condition, ir.Expr) or isinstance(guard.condition, Unknown):
             return None
         for part in _parts(guard.condition, guard.negated):
-            value = _written_out(part, named)
+            value = written_out(part, named)
             if loads_of(value):
                 found.append(value)
                 written.append(guard)
@@ -90,7 +90,7 @@ def _parts(condition: ir.Expr, negated: bool) -> list[ir.Expr]:
     return [condition]
 
 
-def _reading_names(subject: Subject) -> Mapping[ir.Var, ir.Expr]:
+def reading_names(subject: Subject) -> Mapping[ir.Var, ir.Expr]:
     """Names of values that were read from memory: `v = A[i]`."""
     found: dict[ir.Var, ir.Expr] = {}
     for node in walk(subject.program.body):
@@ -101,7 +101,7 @@ def _reading_names(subject: Subject) -> Mapping[ir.Var, ir.Expr]:
     return found
 
 
-def _written_out(value: ir.Expr, names: Mapping[ir.Var, ir.Expr]) -> ir.Expr:
+def written_out(value: ir.Expr, names: Mapping[ir.Var, ir.Expr]) -> ir.Expr:
     used = {v: names[v] for v in free_vars(value) if v in names}
     return substitute(value, used) if used else value  # type: ignore[return-value]
 

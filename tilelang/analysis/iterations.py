@@ -36,8 +36,9 @@ class Iterations:
     reads memory, a `break` or an undecided branch may keep any of them from running. Not `whole`: long axes
     are represented by their ends, so that what is found is there, but not all is found.
 
-    `inner`: where nothing but conditions on memory or unknown sizes keeps it from being sure, the variables
-    of the loops inside all of these: once the conditions let a statement run, all their points do.
+    `inner`: where nothing but conditions on memory or unknown sizes and loops that may be empty keep it from
+    being sure, the variables of the loops inside all of these: once these let a statement run, all their
+    points do.
     """
 
     variables: tuple[ir.Var, ...]
@@ -108,7 +109,8 @@ def iterations(
             continue
         wanted |= inside
         guards.append(guard)
-    for loop in context.loops:  # a loop that may be empty decides whether its body runs at all
+    empty_depth = 0  # of the loops of open length: behind the last one that may be empty
+    for depth, loop in enumerate(context.loops, 1):  # an empty one keeps its body from running at all
         for var, extent in zip(loop.vars, loop.extents, strict=False):
             number = as_int(extent)
             if var in wanted or (number is not None and number > 0):
@@ -117,19 +119,19 @@ def iterations(
             if inside and not isinstance(extent, Unknown) and _close(inside, ranges, subject.definitions):
                 wanted |= {var, *inside}
             elif subject.prover.at_least(extent, 1) is not True:
-                sure = False
+                empty_depth = depth
     ordered = [v for v in dict.fromkeys((*(sizes or {}), *ranges)) if v in wanted]
     derived = {v: subject.definitions[v] for v in subject.definitions if v in wanted and v not in ranges}
     found = _enumerate(ordered, ranges, derived, guards, sure, frozenset(last_of), most)
-    if found is None or not undecided:
+    if found is None or not (undecided or empty_depth):
         return found
-    inner = _inside_of(undecided, context) if found.sure else frozenset()
+    inner = _inside_of(undecided, empty_depth, context) if found.sure else frozenset()
     return replace(found, sure=False, inner=inner)
 
 
-def _inside_of(guards: Sequence[Guard], context: Context) -> frozenset[ir.Var]:
-    """The variables of the loops that stand inside all of these conditions."""
-    depth = max(len(context.loops) if g.depth is None else g.depth for g in guards)
+def _inside_of(guards: Sequence[Guard], depth: int, context: Context) -> frozenset[ir.Var]:
+    """The variables of the loops that stand inside all of these conditions, and inside of `depth` loops."""
+    depth = max(depth, *(len(context.loops) if g.depth is None else g.depth for g in guards), 0)
     return frozenset(v for loop in context.loops[depth:] for v in loop.vars)
 
 

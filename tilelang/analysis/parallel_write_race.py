@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilelang.analysis.arbitrary_data import arbitrary_data
-from tilelang.analysis.collisions import Collision, Touching, cell_text, collisions, differs, same_value
+from tilelang.analysis.collisions import (
+    Collision,
+    Touching,
+    cell_text,
+    collisions,
+    differs,
+    loads_of,
+    met_beside,
+    same_value,
+)
+from tilelang.analysis.data_conditions import DataConditions, both_may_come, data_conditions
 from tilelang.analysis.open_sizes import collisions_of_open_sizes, given_sizes
 from tilelang.analysis.parallel_reduction_race import parallel_stores, updates_itself
 from tilelang.analysis.subject import Subject, soften
@@ -21,8 +31,12 @@ def check(subject: Subject) -> Iterator[Problem]:
     data differ; others only may. Of a fragment, where one thread writes in turn, only what differs counts.
     """
     for node in parallel_stores(subject, ("shared", "global", "local.fragment")):
+        under = data_conditions(subject, node.context)
+        if under is not None:
+            yield from _under(subject, node, under)
+            continue
         touching = Touching(node.context, node.indices, node.context.parallel_vars())
-        pairs = list(collisions(subject, touching, touching))
+        pairs = met_beside(subject, touching, node.value)
         if any(updates_itself(node, met) for met in pairs):
             continue  # the affair of parallel-reduction-race
         data = subject.shared(arbitrary_data) if pairs else frozenset()
@@ -34,6 +48,23 @@ def check(subject: Subject) -> Iterator[Problem]:
             yield soften(_problem(subject, node, proven, PARALLEL_WRITE_RACE), node.context)
         elif doubtful is not None and node.buffer.scope != "local.fragment":
             yield soften(_problem(subject, node, doubtful, PARALLEL_WRITE_HINT), node.context)
+
+
+def _under(subject: Subject, node: Store, under: DataConditions) -> Iterator[Problem]:
+    """Stores under a condition on data that two iterations share, so that both of them write. One that
+    differs by iteration may hold for one of them only, as the mask of a choice.
+    """
+    read = tuple(i for c in under.conditions for load in loads_of(c) for i in load.indices)
+    touching = Touching(under.context, node.indices, node.context.parallel_vars(), read)
+    data = subject.shared(arbitrary_data)
+    for met in collisions(subject, touching, touching):
+        points = (met.first, met.second)
+        if updates_itself(node, met):
+            return
+        shared = all(same_value(c, *points) for c in under.conditions)
+        if shared and differs(node.value, *points, data) and both_may_come(subject, points, under.conditions):
+            yield soften(_problem(subject, node, met, PARALLEL_WRITE_RACE), node.context)
+            return
 
 
 def _with_sizes(subject: Subject, node: Store, touching: Touching) -> Iterator[Problem]:

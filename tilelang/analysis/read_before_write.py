@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from tilelang.analysis.bounds import first_value
-from tilelang.analysis.contents import History, Touch, histories
+from tilelang.analysis.contents import History, Touch, histories, unexplained
 from tilelang.analysis.coverage import ranges_text, reached, span_of
 from tilelang.analysis.iterations import iterations, variables_behind
 from tilelang.analysis.subject import Subject, soften
@@ -18,11 +18,13 @@ from tilelang.diagnostics.rules.order import (
     READ_BEFORE_FIRST_WRITE,
     READ_BEFORE_WRITE,
     READ_OF_NEW_OUTPUT,
+    READ_OF_UNASSIGNED,
     READ_PARTLY_WRITTEN,
     READ_UNWRITTEN_ELEMENT,
 )
 from tilelang.diagnostics.span import Span
 from tilelang.ir.evaluate import NotEvaluable
+from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Evaluate, walk
 from tilelang.ir.values import Buffer, as_int
 from tilelang.ops.operands import declared
@@ -54,6 +56,24 @@ def check(subject: Subject) -> Iterator[Problem]:
             line=0 if later is None else later.span.line,
             why=" of out_idx" if subject.program.style == "lazy" else "",
         )
+
+
+def check_variables(subject: Subject) -> Iterator[Problem]:
+    """Scalar variables without a start value that are read and assigned nowhere: they stay 0."""
+    if not subject.program.complete:
+        return
+    assigned = {a.buffer for a in subject.program.accesses if a.mode != "read"}
+    assigned |= {a.region.buffer for r in subject.records for a in subject.accesses(r) if a.mode != "read"}
+    assigned |= subject.shared(unexplained)
+    called = {v for n in walk(subject.program.body) if isinstance(n, Evaluate) for v in free_vars(n.value)}
+    told: set[Buffer] = set()
+    for access in subject.program.accesses:
+        buffer = access.buffer
+        if buffer.scope != "local.var" or buffer.init is not None or buffer in assigned | told:
+            continue
+        if buffer.known and buffer.var not in called and not access.context.maybe:
+            told.add(buffer)
+            yield READ_OF_UNASSIGNED.at(access.span, related=declared(buffer), buffer=buffer.name)
 
 
 def _may_be_given(subject: Subject, history: History) -> bool:

@@ -58,6 +58,11 @@ MISPLACED_GUARD = Rule(
     "this keeps {index} below {bound}, the size of dimension {other} of {buffer}, but the index walks "
     "dimension {dim}: compare with {right}",
 )
+GUARD_ELSEWHERE = replace(
+    MISPLACED_GUARD,
+    message="this keeps {compared} below {size}, but the index into dimension {dim} of {buffer}, which has "
+    "{size} elements, is {index}: compare that",
+)
 INDEX_GROWS = replace(
     INDEX_OUT_OF_BOUNDS,
     level=Severity.WARNING,

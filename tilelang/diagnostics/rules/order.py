@@ -35,6 +35,11 @@ READ_PARTLY_WRITTEN = replace(
     READ_BEFORE_WRITE,
     message="{missing} of dimension {dim} of {buffer} is read here, but nothing was written there",
 )
+READ_OF_UNASSIGNED = replace(
+    READ_BEFORE_WRITE,
+    message="{buffer} is read here, but nothing is ever assigned to it, so it is 0: the assignment is "
+    "missing; write `init=0` where 0 is meant",
+)
 READ_UNWRITTEN_ELEMENT = replace(
     READ_BEFORE_WRITE,
     message="{buffer}[{element}] is read here, but the conditions of all writes before leave it out: fill "
@@ -109,6 +114,12 @@ CONSTANT_TILE = Rule(
     Severity.WARNING,
     "A tile that is computed with should hold more than its start value.",
     "{buffer} holds only {value} here, from line {line}: nothing computes into it",
+)
+
+CONSTANT_EXTREME = replace(
+    CONSTANT_TILE,
+    message="{buffer} begins at {value} (line {line}), and the {what} of that and any other value is "
+    "{value}: begin at {start}",
 )
 
 UNREAD_TENSOR = Rule(
@@ -312,6 +323,16 @@ PARALLEL_WRITE_HINT = replace(
     level=Severity.HINT,
     message="iterations {first} and {second} both write {access}; unless the values are equal, either may be "
     "the last",
+)
+THREAD_WRITE_RACE = replace(
+    PARALLEL_WRITE_RACE,
+    message="threads {first} and {second} both write {access}, with different values, and either may be the "
+    "last: let one of them write it, or give each an element of its own",
+)
+THREAD_UPDATE_RACE = replace(
+    PARALLEL_WRITE_RACE,
+    message="threads {first} and {second} both read, change and write back {access} at the same time, so one "
+    "of the changes is lost: use T.atomic_add or its like, or let one of them do it",
 )
 PARALLEL_READ_RACE = Rule(
     "parallel-read-race",

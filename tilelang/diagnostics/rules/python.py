@@ -197,6 +197,14 @@ POINTERS_IN_MEMORY = replace(
     "pointer as an argument; what depends on it is not checked",
 )
 
+COMPARISON_PRECEDENCE = Rule(
+    "comparison-precedence",
+    "python",
+    Severity.WARNING,
+    "`&` and `|` bind more tightly than comparisons.",
+    "`{symbol}` binds more tightly than the comparisons beside it, which are with `{taken}`: use `{word}`, "
+    "or put brackets around each comparison",
+)
 SAME_OPERANDS = Rule(
     "same-operands",
     "python",

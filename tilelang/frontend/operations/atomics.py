@@ -16,6 +16,7 @@ from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import named_type, scalar
 from tilelang.frontend.slices import slice_length
 from tilelang.frontend.tensors import new_buffer
+from tilelang.frontend.unfit_constants import note_unfit
 from tilelang.ir.tile_program import Alloc, Context, Do, For, Loop, Operand, OpRecord, Store
 from tilelang.ir.values import Buffer, Index, Region, Unknown, as_int
 from tilelang.ops.atomic import RELAXED
@@ -193,7 +194,10 @@ def _value(run: Run, kind: str, lanes: int, call: Bound, dst: Any) -> Any:
     if not isinstance(number, ir.Expr | bool | int | float):
         what = f"`{name}` must be a number, not {named_type(number)}"
         return run.report(BAD_ARGUMENTS, span, callee=call.callee, what=what)
-    return [representable(number, dst.buffer) if isinstance(dst, Region) else number]
+    if not isinstance(dst, Region):
+        return [number]
+    note_unfit(run, number, dst.buffer, span)
+    return [representable(number, dst.buffer)]
 
 
 def _is_tile(dst: Any) -> bool:

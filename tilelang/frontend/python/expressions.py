@@ -26,6 +26,7 @@ from tilelang.frontend.operators import (
     negate,
     unary,
 )
+from tilelang.frontend.precedence import note_precedence
 from tilelang.frontend.python.functions import make_lambda
 from tilelang.frontend.python.loops import python_items, truth
 from tilelang.frontend.python.object_equality import all_plain, compare_objects
@@ -212,6 +213,7 @@ def _condition_operand(run: Run, node: ast.expr) -> Any:
 
 def comparison(run: Run, node: ast.Compare) -> Any:
     """`a < b < c`: the middle operands are evaluated once."""
+    note_precedence(run, node)
     left, left_node = run.eval(node.left), node.left
     if len(node.ops) > run.limits.chain and run.launch is not None:
         return run.too_long(node, len(node.ops))
