@@ -45,7 +45,6 @@ def test_each_tile_gets_as_many_versions_as_stages(stages: int) -> None:
     shapes = allocated(plan)
     assert shapes["A_shared"] == [stages, 128, 32]
     assert shapes["B_shared"] == [stages, 32, 128]
-    assert plan.stages == {14: stages}
     assert [c.is_async for c in copies(plan)] == [True, True, True, True, False]  # the last one writes C
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from tests.cuda.kernels import lower_text
+from tests.emit.host_run import needs_clang
 from tilelang.arch.target import Target, parse_target
 from tilelang.diagnostics.error import KernelError
 from tilelang.targets.cuda.toolchain import compile_source, nvcc, nvrtc
 from tilelang.targets.hip.toolchain import assembly
 
 needs_cuda = pytest.mark.skipif(nvrtc() is None and nvcc() is None, reason="no CUDA compiler on this machine")
-needs_clang = pytest.mark.skipif(shutil.which("clang") is None, reason="no clang on this machine")
 
 ATOMICS = """
 @tilelang.jit

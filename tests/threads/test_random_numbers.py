@@ -9,6 +9,7 @@ import torch
 import tilelang
 import tilelang.language as T
 from tests.cuda.kernels import lower_text
+from tests.emit.host_run import needs_clang
 from tests.emulator.block import run
 from tests.emulator.memory import poison
 from tests.on_device import DEVICES, compiled_for
@@ -103,7 +104,7 @@ def test_in_the_emulator():
     check(*tensors.values())
 
 
-@pytest.mark.parametrize("target", ["cuda:sm_80", "hip:gfx942"])
+@pytest.mark.parametrize("target", ["cuda:sm_80", pytest.param("hip:gfx942", marks=needs_clang)])
 def test_compiles(target: str):
     assert build(lower_text(TEXT, target)).binary
 

@@ -39,7 +39,6 @@ def _kinds(*kinds: str, sm: int = 0, before: int = 10_000) -> Requirement:
 
 _NVIDIA = _kinds("cuda")
 _PRINTS = _kinds("cuda", "cpu")  # a way to get text off the device without a vendor's library
-_TURING = _kinds("cuda", sm=75)
 _AMPERE = _kinds("cuda", sm=80)
 _ADA = _kinds("cuda", sm=89)  # the first with 8-bit floats
 _HOPPER = _kinds("cuda", sm=90)

@@ -357,11 +357,7 @@ class _Sync:
         self.count += needed
         self._settled -= settled
         self._around = around
-        if isinstance(stmt, X.While):
-            new: Any = X.While(stmt.condition, body, stmt.span)
-        else:
-            new = with_body(stmt, body)
-        return seq([*before, new]), pending.merged(after)
+        return seq([*before, with_body(stmt, body)]), pending.merged(after)
 
     def _fixpoint(self, stmt: Any, entry: _Pending) -> tuple[Any, _Pending, int]:
         """The body when entered with `entry` or from its own end; what is pending at its end; its

@@ -24,7 +24,7 @@ Not: reordering anything else. A copy joins the pipeline only if it surely may r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm_ffi
@@ -61,7 +61,6 @@ class PipelinePlan:
 
     func: X.PrimFunc
     versioned: frozenset[int]
-    stages: dict[int, int] = field(default_factory=dict)  # Python line of a loop -> versions it really has
 
 
 def plan_pipelines(func: X.PrimFunc, asynchronous: bool = True) -> PipelinePlan:
@@ -72,7 +71,7 @@ def plan_pipelines(func: X.PrimFunc, asynchronous: bool = True) -> PipelinePlan:
     body = planner.rewrite(func.body, inside_loop=False)
     body = _allocate(body, {h: v for h, v in planner.versions.items() if h not in planner.hoisted})
     versioned = frozenset(v.__chandle__() for by in planner.versions.values() for v in by.values())
-    return PipelinePlan(func.with_body(body), versioned, planner.stages)
+    return PipelinePlan(func.with_body(body), versioned)
 
 
 def covered_producers(body: Any, loop: X.For) -> list[Producer | GatherProducer]:
@@ -169,7 +168,6 @@ class _Planner:
         self._asynchronous = asynchronous
         self.versions: dict[int, dict[int, ir.Var]] = {}  # tile -> stages -> the tile in so many versions
         self.hoisted: set[int] = set()  # tiles allocated in a loop whose prologue fills them already
-        self.stages: dict[int, int] = {}
         self._viewed: set[int] = set()
         self._producers: dict[int, list[Producer | GatherProducer]] = {}  # loop -> its producers
         self._find(func.body)
@@ -224,8 +222,6 @@ class _Planner:
         if not producers:
             return _plain(loop, body)
         stages = _stages(loop)
-        if loop.span is not None:
-            self.stages[int(loop.span.line)] = stages
         shared = any(stages in self.versions.get(p.buffer.__chandle__(), {}) for p in producers)
         versions = {p.buffer.__chandle__(): self._versions_of(p.buffer, stages) for p in producers}
         taken = {p.stmt.__chandle__() for p in producers}

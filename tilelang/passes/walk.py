@@ -92,8 +92,10 @@ def remake(stmt: Any, rewrite: Rewrite) -> Any:
     return stmt
 
 
-def with_body(loop: X.For, body: Any, annotations: Mapping[str, Any] | None = None) -> X.For:
-    """The loop around another body."""
+def with_body(loop: Any, body: Any, annotations: Mapping[str, Any] | None = None) -> Any:
+    """The loop (`for` or `while`) around another body."""
+    if isinstance(loop, X.While):
+        return X.While(loop.condition, body, loop.span)
     notes = dict(loop.annotations.items()) if annotations is None else dict(annotations)
     return X.For(
         loop.loop_var,

@@ -6,8 +6,8 @@ The folder:
     plan.json       the launch plan (`runtime.plan.LaunchPlan.to_json`)
     source.<ext>    the generated source: cu, hip.cpp, metal, or tirx.py for the CPU
     line_map.json   for each line of the source the Python line it came from (0: none)
-    kernel.<fmt>    the binary: cubin, o (object file of the CPU target), so (linked); absent where the target
-    has none
+    kernel.<fmt>    the binary: cubin, hsaco, o (object file of the CPU target), so (linked); absent where
+                    the target has none
 
 A folder is written beside its final place and renamed, so that a reader never sees half of one.
 """
@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class Artifact:
     language: str
     line_map: tuple[int, ...] = ()
     binary: bytes = b""
-    binary_format: str = ""  # "cubin", "o", "so"; empty where there is only source
+    binary_format: str = ""  # "cubin", "hsaco", "o", "so"; empty where there is only source
     loaded: Mapping[str, Callable[..., Any]] | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -128,7 +128,8 @@ class Artifact:
 
 
 @contextlib.contextmanager
-def _damage_named(folder: Path) -> Any:
+def _damage_named(folder: Path) -> Iterator[None]:
+    """What goes wrong inside is told as damage of `folder`."""
     try:
         yield
     except (OSError, KeyError, TypeError, ValueError) as error:

@@ -66,9 +66,8 @@ class LaunchPlan:
 
     `params` are in call order; `outputs` are indices of params that the runtime allocates and returns.
     `symbols` are solved from the shapes and strides of the arguments. `arguments` names what the device
-    function takes, in
-    order: each a parameter or a symbol. On the CPU there follow one scratch buffer per entry of `workspace`
-    (bytes, one set per worker thread) and the range of blocks to run.
+    function takes, in order: each a parameter or a symbol. On the CPU there follow one scratch buffer per
+    entry of `workspace` (bytes, one set per worker thread) and the range of blocks to run.
     """
 
     entry: str

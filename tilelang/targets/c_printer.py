@@ -59,11 +59,10 @@ def print_kernel(
 
     Args:
         shared_offsets: shared buffer -> byte offset in the arena; buffers not in it become arrays of their
-        own.
+            own.
         shared_bytes: size of the arena, for languages that declare it.
         arguments: what the device function takes, in order (`LaunchPlan.arguments`); None: the parameters,
-        then every
-            free variable in order of appearance.
+            then every free variable in order of appearance.
         title: a comment for the first line.
         min_blocks: blocks per multiprocessor to be guaranteed by the register allocation.
         line_directives: path of the Python file, to print `#line` directives for the vendors' tools.

@@ -13,6 +13,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir.tile_ops import seq
+from tilelang.passes.walk import with_body
 from tilelang.targets.cpu.nests import REGISTERS, index
 
 _RUNNING, _SKIPPING, _LEFT = 0, 1, 2
@@ -36,31 +37,15 @@ def without_jumps(stmt: Any) -> Any:
 def _loop(loop: Any) -> Any:
     body = without_jumps(loop.body)
     if not _jumps(body):
-        return _with_body(loop, body)
+        return with_body(loop, body)
     state = X.decl_buffer((1,), "int32", "jump", scope=REGISTERS)
     body = seq([_set(state, _RUNNING, loop.span), _guarded(body, state)])
     still = X.LT(X.BufferLoad(state, [index(0)]), index(_LEFT))
     if isinstance(loop, X.While):
         made: Any = X.While(X.And(still, loop.condition), body, loop.span)
     else:
-        made = _with_body(loop, X.IfThenElse(still, body, None, loop.span))
+        made = with_body(loop, X.IfThenElse(still, body, None, loop.span))
     return seq([X.AllocBuffer(state, span=loop.span), _set(state, _RUNNING, loop.span), made])
-
-
-def _with_body(loop: Any, body: Any) -> Any:
-    if isinstance(loop, X.While):
-        return X.While(loop.condition, body, loop.span)
-    return X.For(
-        loop.loop_var,
-        loop.min,
-        loop.extent,
-        loop.kind,
-        body,
-        loop.thread_binding,
-        loop.annotations,
-        loop.step,
-        loop.span,
-    )
 
 
 def _guarded(stmt: Any, state: ir.Var) -> Any:

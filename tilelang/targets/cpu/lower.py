@@ -2,11 +2,11 @@
 
 In:  a PrimFunc as `ir.build` makes it.
 Out: `LoweredKernel.func` takes raw pointers to the tensors, the scalars and sizes, one scratch pointer per
-tile, and the
-     range of blocks to run; all buffers are flat, every access that may leave a global tensor is guarded.
+     tile, and the range of blocks to run; all buffers are flat, every access that may leave a global tensor
+     is guarded.
 Not: vector instructions outside T.gemm (LLVM's loop vectoriser does them, masked where guards stand),
-pipelining and
-     barriers (a block is one thread here), packed arguments and dtype legalisation (`toolchain`).
+     pipelining and barriers (a block is one thread here), packed arguments and dtype legalisation
+     (`toolchain`).
 
 Scratch comes from the caller, so that the function needs no run-time library and each worker thread reuses
 its own.

@@ -27,7 +27,6 @@ from tilelang.targets.cpu.narrow_floats import (
 )
 from tilelang.targets.cpu.nests import cast, plus
 
-ALIGNMENT = 64  # bytes; of every scratch pointer
 _INT32_MAX = 2**31 - 1
 
 
