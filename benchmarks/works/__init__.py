@@ -1,0 +1,1 @@
+"""How each example is measured, by topic; benchmarks/example_table.py lists the examples."""
