@@ -72,7 +72,7 @@ def test_the_text_computes_what_the_kernel_does(func, tmp_path):
 
 def test_only_the_target_c_shows_it():
     text = tilelang.compile(scale, target="c").get_kernel_source()
-    assert "void scale(float* A, float* B, int32_t block_begin, int32_t block_end) {" in text
+    assert "void scale_kernel(float* A, float* B, int32_t block_begin, int32_t block_end) {" in text
     assert text.startswith("#include <math.h>")
     assert tilelang.lower(scale, target={"kind": "c"}).kernel_source == text
     for other in ("cpu", "llvm"):

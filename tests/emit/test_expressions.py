@@ -139,7 +139,7 @@ int main() {
   for (auto& c : cases) {
     int A[1] = {c[2] + 17};
     blockIdx.x = c[0]; threadIdx.x = c[1];
-    k(A, Out, 1);
+    k_kernel(A, Out, 1);
     for (int v : Out) printf("%d ", v);
   }
 }"""
@@ -160,7 +160,7 @@ def test_narrow_integers_wrap(tmp_path: Path) -> None:
         return X.BufferStore(b, (a[0] + a[1]) // X.const(2, "int8"), [tx])
 
     text = print_kernel(statement_in_kernel(make, "int8"), HOST).text
-    main = 'int main() { signed char A[2] = {100, 100}, B[1]; k(A, B); printf("%d", B[0]); }'
+    main = 'int main() { signed char A[2] = {100, 100}, B[1]; k_kernel(A, B); printf("%d", B[0]); }'
     assert run_cpp(text + main, tmp_path) == str(-56 // 2)
 
 
@@ -182,7 +182,7 @@ def test_a_conversion_that_wraps_is_divided_with_a_floor(
     text = print_kernel(statement_in_kernel(make, source), HOST).text
     types = {"uint32": "unsigned", "int64": "long long", "int32": "int"}
     number = f"({types[source]}){value}ull"
-    main = f'int main() {{ {types[source]} A[1] = {{ {number} }}, B[1]; k(A, B); printf("%d", (int)B[0]); }}'
+    main = f'int main() {{ {types[source]} A[1] = {{ {number} }}, B[1]; k_kernel(A, B); printf("%d", (int)B[0]); }}'
     wrapped = int(np.array(value).astype(target))
     expected = np.array(wrapped % 8 * 8 + wrapped // 50).astype(target)
     assert run_cpp(text + main, tmp_path) == str(expected)
@@ -203,7 +203,7 @@ def test_narrow_integers_beside_literals(dialect: Dialect, dtype: str, tmp_path:
     a = np.arange(100, 228).astype(np.uint8).astype(dtype)
     b = np.zeros_like(a)
     run = run_metal if dialect is METAL else run_hip
-    run(text, "k", (1,), 128, [a, b], tmp_path)
+    run(text, "k_kernel", (1,), 128, [a, b], tmp_path)
     left = (a - np.array(5, dtype)) % np.array(5, dtype)
     np.testing.assert_array_equal(b, np.maximum(np.minimum(left, 3), a // np.array(3, dtype)))
 
@@ -233,7 +233,7 @@ def test_bits_of_narrow_integers(make: Any, expected: int, tmp_path: Path) -> No
         return X.BufferStore(b, X.Cast("uint8", make(a[0])), [tx])
 
     text = print_kernel(statement_in_kernel(store, "uint8"), HOST).text
-    main = 'int main() { unsigned char A[1] = {0x96}, B[1]; k(A, B); printf("%d", B[0]); }'
+    main = 'int main() { unsigned char A[1] = {0x96}, B[1]; k_kernel(A, B); printf("%d", B[0]); }'
     assert run_cpp(text + main, tmp_path) == str(expected)
 
 

@@ -14,7 +14,7 @@ typedef float f32x4 __attribute__((ext_vector_type(4)));
 static __device__ __forceinline__ void sync_threads();
 static __device__ __forceinline__ void mfma_f32_16x16x16f16(float* d, const _Float16* a, const _Float16* b);
 
-extern "C" __global__ void __launch_bounds__(128) gemm_any_m(
+extern "C" __global__ void __launch_bounds__(128) gemm_any_m_kernel(
     const _Float16* __restrict__ A,
     const _Float16* __restrict__ B,
     _Float16* __restrict__ C,

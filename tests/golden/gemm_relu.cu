@@ -9,7 +9,7 @@ static __device__ __forceinline__ void ldmatrix_x4(void* dst, const void* src);
 static __device__ __forceinline__ void ldmatrix_x4_trans(void* dst, const void* src);
 static __device__ __forceinline__ void mma_m16n8k16_f16_f32(void* d, const void* a, const void* b);
 
-extern "C" __global__ void __launch_bounds__(128) matmul_relu(
+extern "C" __global__ void __launch_bounds__(128) matmul_relu_kernel(
     const half* __restrict__ A,
     const half* __restrict__ B,
     half* __restrict__ C) {

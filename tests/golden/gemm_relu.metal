@@ -7,7 +7,7 @@ template <typename T> static inline void registers_from_matrix(
     threadgroup T* tile, thread const simdgroup_matrix<T, 8, 8>* m, thread T* r, int lane);
 
 [[max_total_threads_per_threadgroup(128)]]
-kernel void matmul_relu(
+kernel void matmul_relu_kernel(
     device const half* A [[buffer(0)]],
     device const half* B [[buffer(1)]],
     device half* C [[buffer(2)]],

@@ -1,7 +1,7 @@
 // softmax for cuda:sm_80, with M=4096, N=2048
 #include <math_constants.h>
 
-extern "C" __global__ void __launch_bounds__(128) softmax(
+extern "C" __global__ void __launch_bounds__(128) softmax_kernel(
     const float* __restrict__ X,
     float* __restrict__ Y) {
   const int bx = blockIdx.x;

@@ -12,7 +12,7 @@ static __device__ __forceinline__ int lane_id();
 template <typename T> static __device__ __forceinline__ T shuffle_xor(T value, int mask);
 static __device__ __forceinline__ void sync_threads();
 
-extern "C" __global__ void __launch_bounds__(128) softmax(
+extern "C" __global__ void __launch_bounds__(128) softmax_kernel(
     const float* __restrict__ X,
     float* __restrict__ Y) {
   const int bx = __builtin_amdgcn_workgroup_id_x();

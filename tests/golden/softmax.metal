@@ -3,7 +3,7 @@
 using namespace metal;
 
 [[max_total_threads_per_threadgroup(128)]]
-kernel void softmax(
+kernel void softmax_kernel(
     device const float* X [[buffer(0)]],
     device float* Y [[buffer(1)]],
     uint3 blockIdx [[threadgroup_position_in_grid]],

@@ -1,5 +1,5 @@
 // add for cuda:sm_80, with N=1000000
-extern "C" __global__ void __launch_bounds__(256) add(
+extern "C" __global__ void __launch_bounds__(256) add_kernel(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C) {

@@ -7,7 +7,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #endif
 
-extern "C" __global__ void __launch_bounds__(256) add(
+extern "C" __global__ void __launch_bounds__(256) add_kernel(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C) {

@@ -355,4 +355,4 @@ def test_pointers_in_cuda() -> None:
 def test_clusters_are_declared() -> None:
     case = next(c for c in CASES if c.name == "clusters")
     text = lowered(case, "cuda:sm_90").source.text
-    assert "__cluster_dims__(2, 1, 1) __launch_bounds__(32) clusters(" in text
+    assert "__cluster_dims__(2, 1, 1) __launch_bounds__(32) clusters_kernel(" in text

@@ -170,7 +170,7 @@ class JITKernel:
     def get_host_source(self) -> str:
         """The launch as text: no host code is generated, the runtime carries out this plan."""
         plan = self.artifact.plan
-        lines = [f"# launch plan of {plan.entry}", f"grid = {plan.grid}", f"threads = {plan.threads}"]
+        lines = [f"# launch plan of {plan.name}", f"grid = {plan.grid}", f"threads = {plan.threads}"]
         lines += [f"shared_bytes = {plan.shared_bytes}", f"arguments = {plan.arguments}"]
         return "\n".join(lines)
 

@@ -27,8 +27,8 @@ LOWERED = "tl.lowered"  # attribute of the functions in `device_mod`
 class CompiledArtifact:
     """What `tilelang.lower` returns.
 
-    device_mod: the thread-level function that `kernel_source` was printed from, as a module of tvm. host_mod
-    is an empty one: no host code is generated.
+    device_mod: the thread-level functions, one for each launch, that `kernel_source` was printed from, as a
+    module of tvm. host_mod is an empty one: no host code is generated.
     """
 
     host_mod: IRModule
@@ -68,7 +68,7 @@ def lower(
     source = lowered.source.text if shown is None else edited_c(shown)
     artifact = CompiledArtifact(
         IRModule(),
-        IRModule({lowered.name: lowered.func.with_attr(LOWERED, True)}),
+        IRModule({p.plan.entry: p.func.with_attr(LOWERED, True) for p in lowered.parts or (lowered,)}),
         kernel_params(lowered.plan, TileFunction.of(func)),
         source,
         KernelTarget(options.target.name, options.asks_for_c),

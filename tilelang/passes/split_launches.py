@@ -2,9 +2,9 @@
 
 In:  a tile function whose body is one or more launches (`thread_extent` attributes), one after the other, on
      their own or in a condition or a counted loop of the function.
-Out: a function for each launch with the same parameters. The first keeps the name, the others are `<name>_1`,
-     `<name>_2`, ...; views that a launch uses but an earlier one declared are declared again. A condition
-     around a launch is asked by each of its threads, a loop around launches becomes one launch per iteration.
+Out: a function for each launch with the same parameters. The others say which they are by the attribute
+     `LAUNCH`; views that a launch uses but an earlier one declared are declared again. A condition around a
+     launch is asked by each of its threads, a loop around launches becomes one launch per iteration.
 Not: anything for functions that are one launch.
 """
 
@@ -18,6 +18,8 @@ from tvm import tirx as X
 from tilelang.ir.tile_ops import seq
 from tilelang.passes.accesses import accesses, all_accesses, storages
 from tilelang.passes.walk import children, constant, index, remake, substitute, uses, walk
+
+LAUNCH = "tl.launch"  # function attribute: the number of the launch, absent for the first
 
 
 def split_launches(func: X.PrimFunc) -> list[X.PrimFunc]:
@@ -33,7 +35,6 @@ def split_launches(func: X.PrimFunc) -> list[X.PrimFunc]:
     if len(launches) < len(parts):
         _refuse_changed(func.body)
         launches = _launches(func.body)
-    name = str(func.attrs["global_symbol"])
     made = []
     views: list[Any] = []
     for k, launch in enumerate(launches):
@@ -46,7 +47,7 @@ def split_launches(func: X.PrimFunc) -> list[X.PrimFunc]:
         views += [s for s in walk(launch) if isinstance(s, X.DeclBuffer) and s.buffer.scope() == "global"]
         body = _inside(launch, missing) if missing else launch
         part = func.with_body(body)
-        made.append(part.with_attr("global_symbol", f"{name}_{k}") if k else part)
+        made.append(part.with_attr(LAUNCH, k) if k else part)
     return made
 
 

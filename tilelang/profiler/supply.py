@@ -42,7 +42,7 @@ def inputs_for(
     missing = [s for s in plan.symbols if s not in sizes]
     if missing:
         raise ValueError(
-            f"{plan.entry} has run-time sizes: pass dynamic_symbolic_constraints="
+            f"{plan.name} has run-time sizes: pass dynamic_symbolic_constraints="
             f"{{{', '.join(f'{m!r}: 1024' for m in missing)}}}"
         )
     device = {"cuda": "cuda", "hip": "cuda", "metal": "mps", "cpu": "cpu"}[plan.kind]

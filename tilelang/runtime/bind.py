@@ -55,12 +55,12 @@ def in_order(plan: LaunchPlan, given: int, named: Mapping[str, Any]) -> list[Any
     names = [p.name for i, p in enumerate(plan.params) if i not in plan.allocated]
     for name in named:
         if name not in names:
-            raise ArgumentError(f"{plan.entry} has no input {name}; it takes {', '.join(names)}")
+            raise ArgumentError(f"{plan.name} has no input {name}; it takes {', '.join(names)}")
         if name in names[:given]:
-            raise ArgumentError(f"{plan.entry} got {name} twice, by position and by name")
+            raise ArgumentError(f"{plan.name} got {name} twice, by position and by name")
     missing = [name for name in names[given:] if name not in named]
     if missing:
-        raise ArgumentError(f"{plan.entry} got no {', '.join(missing)}; it takes {', '.join(names)}")
+        raise ArgumentError(f"{plan.name} got no {', '.join(missing)}; it takes {', '.join(names)}")
     return [named[name] for name in names[given:]]
 
 
@@ -112,7 +112,7 @@ class Binder:
             note = f"; {outputs} is allocated and returned" if outputs else ""
             raise ArgumentError(
                 f"Kernel expected {len(self.inputs)} inputs, but {len(args)} are provided: "
-                f"{self.plan.entry} takes {len(self.inputs)} arguments ({names}){note}"
+                f"{self.plan.name} takes {len(self.inputs)} arguments ({names}){note}"
             )
         solver = _Solver(self.plan)
         for param, arg in zip(self.inputs, args, strict=True):
@@ -179,7 +179,7 @@ class Binder:
         if kind != wanted:
             raise ArgumentError(
                 f"{self._input(param)} device_type mismatch, expected {wanted}, got {found.device}: "
-                f"{self.plan.entry} was compiled for {self.plan.kind}"
+                f"{self.plan.name} was compiled for {self.plan.kind}"
             )
         if device is not None and found.device != device:
             raise ArgumentError(
@@ -215,7 +215,7 @@ class Binder:
 
 def _input_text(plan: LaunchPlan, name: str) -> str:
     """How messages call an argument."""
-    return f"kernel {plan.entry} input {name}"
+    return f"kernel {plan.name} input {name}"
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ class _Solver:
             where = self._open[0] if self._open else None
             detail = f": {where.what} of {where.name} is {where.size.text}" if where else ""
             raise ArgumentError(
-                f"{self._plan.entry} cannot work out {', '.join(missing)} "
+                f"{self._plan.name} cannot work out {', '.join(missing)} "
                 f"from the shapes of its arguments{detail}"
             )
         self._refuse_wide()
@@ -314,7 +314,7 @@ class _Solver:
             if symbol not in self._plan.wide and not -_MOST <= value <= _MOST:
                 where = f", from {self._origin[symbol]}," if symbol in self._origin else ""
                 raise ArgumentError(
-                    f"{symbol} = {value}{where} does not fit into the 32 bits in which {self._plan.entry} "
+                    f"{symbol} = {value}{where} does not fit into the 32 bits in which {self._plan.name} "
                     f'takes it: declare it as T.dynamic("{symbol}", "int64")'
                 )
 

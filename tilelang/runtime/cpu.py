@@ -39,7 +39,7 @@ class CpuFunction:
     """The entry point of a CPU kernel: `launch` runs all its blocks and returns when they are done."""
 
     def __init__(self, artifact: Artifact) -> None:
-        self._entry = artifact.loaded[artifact.name] if artifact.loaded else load_entry(artifact)
+        self._entry = artifact.loaded[artifact.plan.entry] if artifact.loaded else load_entry(artifact)
         self._name = artifact.name
         self._pointers = [isinstance(p, TensorParam) for p in artifact.plan.params]
         self._serial = artifact.plan.serial_blocks
@@ -130,13 +130,13 @@ if hasattr(os, "register_at_fork"):  # a forked child has the pool but not its t
 def load_entry(artifact: Artifact) -> _Entry:
     """The entry point of a saved CPU kernel. Raises LoadError that says what is missing."""
     if artifact.binary_format == "so":
-        return _load_shared(artifact.binary, artifact.name)
+        return _load_shared(artifact.binary, artifact.plan.entry)
     if artifact.binary_format != "o":
         raise LoadError(f"{artifact.name} was saved without a binary for {artifact.target}")
     if has_object_loader():
-        return _load_object(artifact.binary, artifact.name)
+        return _load_object(artifact.binary, artifact.plan.entry)
     if linker() is not None:
-        return _load_shared(link(artifact.binary), artifact.name)
+        return _load_shared(link(artifact.binary), artifact.plan.entry)
     raise LoadError(
         f"{artifact.name} is an object file: install apache-tvm-ffi-orcjit, or a C compiler as cc, to load it"
     )

@@ -61,7 +61,7 @@ class CudaFunction:
         if artifact.binary_format != "cubin":
             raise CudaError(f"{artifact.name} was saved without a binary for {artifact.target}")
         plan = artifact.plan
-        self._name = plan.entry
+        self._name = plan.name
         self._driver = driver()
         self._library, self._kernel = self._driver.load(artifact.binary, plan.entry)
         self._threads = (*plan.threads, 1, 1)[:3]
@@ -70,7 +70,7 @@ class CudaFunction:
         self._launch = self._driver.launch_cooperative if plan.cooperative else self._driver.launch_kernel
         maps = TensorMaps(plan, self._driver) if plan.descriptors else None
         if maps is not None and self._driver.encode_tensor_map is None:
-            raise CudaError(f"{plan.entry} copies by TMA, which needs a driver for CUDA 12 or newer")
+            raise CudaError(f"{plan.name} copies by TMA, which needs a driver for CUDA 12 or newer")
         self._pack = _packer(plan.params, len(plan.arguments) - len(plan.params), maps)
         self._stream = _current_stream()
 

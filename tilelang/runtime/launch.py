@@ -88,7 +88,7 @@ class LoadedKernel:
         """Load the device function now and return it; a call does it by itself."""
         if self._function is None:
             self._following = [
-                _load(replace(self.artifact, name=plan.entry, plan=plan)) for plan in self.plan.following
+                _load(replace(self.artifact, plan=plan)) for plan in self.plan.following
             ]
             self._function = _load(self.artifact)
         return self._function
@@ -142,7 +142,7 @@ def _no_memory(plan: LaunchPlan, bound: BoundCall, error: Exception) -> Exceptio
         for i, (dtype, shape) in zip(plan.allocated, bound.outputs, strict=True)
     ]
     why = (str(error).splitlines() or [type(error).__name__])[0]
-    text = f"{plan.entry} could not allocate {', '.join(wanted)} on {bound.device}: {why}"
+    text = f"{plan.name} could not allocate {', '.join(wanted)} on {bound.device}: {why}"
     if type(error).__name__ == "OutOfMemoryError":  # torch's, which callers catch
         return type(error)(text)
     return MemoryError(text) if isinstance(error, MemoryError) else RuntimeError(text)

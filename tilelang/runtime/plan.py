@@ -86,7 +86,13 @@ class LaunchPlan:
     descriptors: tuple[TensorMap, ...] = ()  # further arguments of the device function, after `arguments`
     wide: tuple[str, ...] = ()  # symbols that the device function takes with 64 bits, the others with 32
     following: tuple[LaunchPlan, ...] = ()  # launches after this one, on the same params
+    kernel: str = ""  # what its author calls it, where `entry` differs
     version: int = PLAN_VERSION
+
+    @property
+    def name(self) -> str:
+        """The kernel as its author calls it, for messages."""
+        return self.kernel or self.entry
 
     @property
     def allocated(self) -> tuple[int, ...]:

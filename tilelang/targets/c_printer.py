@@ -104,7 +104,7 @@ class _KernelPrinter:
         self._lines: list[Line] = []
         self._indent = "  "
         self._line = func.span.line if func.span is not None else 0
-        self.name = entry_name(str(func.attrs["global_symbol"]))
+        self.name = entry_name(func)
         self._names = Names({self.name, *dialect.intrinsics})
         self._threads = 1
         self._launch_line = 0

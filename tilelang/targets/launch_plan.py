@@ -56,7 +56,8 @@ def launch_plan(
             if str(var.name) not in known:
                 raise ValueError(f"the grid of {name} depends on {var.name}, which no argument determines")
     return LaunchPlan(
-        entry=name if kind == "cpu" else entry_name(name),
+        kernel=name,
+        entry=entry_name(func),
         params=params,
         outputs=outputs,
         symbols=symbol_names,

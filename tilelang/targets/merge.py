@@ -27,7 +27,7 @@ def merge(parts: Sequence[LoweredKernel]) -> LoweredKernel:
     return replace(
         first,
         plan=plan,
-        source=_sources([p.source for p in parts]),
+        source=_sources(parts),
         layouts=_joined([p.layouts for p in parts]),
         registers=_joined([p.registers for p in parts]),
         instructions=_joined([p.instructions for p in parts]),
@@ -49,14 +49,14 @@ def _joined(tables: Sequence[Mapping[Any, Any]]) -> dict[Any, Any]:
     return {key: value for table in tables for key, value in table.items()}
 
 
-def _sources(sources: Sequence[GeneratedSource]) -> GeneratedSource:
+def _sources(parts: Sequence[LoweredKernel]) -> GeneratedSource:
     """Heads (includes, declarations), then the kernels, then the helpers, each only once."""
     heads: list[list[Line]] = []
     kernels: list[list[Line]] = []
     helpers: list[list[Line]] = []
-    for source in sources:
-        lines = list(zip(source.text.splitlines(), source.line_map, strict=True))
-        start = next((k for k, (text, _) in enumerate(lines) if f"{source.kernel}(" in text), 0)
+    for part in parts:
+        lines = list(zip(part.source.text.splitlines(), part.source.line_map, strict=True))
+        start = next((k for k, (text, _) in enumerate(lines) if f"{part.plan.entry}(" in text), 0)
         _add(heads, _declarations(lines[:start]))
         kernel, *rest = _blocks(lines[start:])
         kernels.append(kernel)
@@ -64,7 +64,7 @@ def _sources(sources: Sequence[GeneratedSource]) -> GeneratedSource:
     head = [line for declaration in heads for line in declaration]
     blocks = ([head] if head else []) + kernels + helpers
     lines = [line for k, block in enumerate(blocks) for line in ([("", 0)] if k else []) + block]
-    first = sources[0]
+    first = parts[0].source
     text = "\n".join(text for text, _ in lines) + "\n"
     return GeneratedSource(first.kernel, first.target, first.language, text, tuple(n for _, n in lines))
 

@@ -51,7 +51,7 @@ def _printed(part: LoweredKernel, target: tvm.target.Target) -> str:
     func = split_vectors(part.func)
     func = func.with_body(structural_map(func.body, (X.FloatImm, hidden)))
     func = func.with_attr("calling_conv", _DEVICE_FUNCTION)
-    module = tvm.IRModule({part.name: func})
+    module = tvm.IRModule({part.plan.entry: func})
     transform = X.transform
     for step in (
         transform.ConvertSSA(),  # loops that stand twice, guarded and not, share their variables

@@ -35,6 +35,7 @@ from tilelang.targets.cpu.memory import Memory
 from tilelang.targets.cpu.narrow_floats import marked
 from tilelang.targets.cpu.ops.atomic import has_atomics
 from tilelang.targets.cpu.threads import block_loops, thread_loops
+from tilelang.targets.emit.names import entry_name
 from tilelang.targets.launch_plan import free_sizes, launch_extents, launch_plan, size_expr
 from tilelang.targets.lowered import LoweredKernel
 
@@ -47,7 +48,6 @@ _CPU = 1  # DLPack's device type
 
 def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     """Lower a tile function to the code of a range of blocks."""
-    name = str(func.attrs["global_symbol"])
     sizes = free_sizes(func)
     annotated = annotations_of(func)
     stored = {name: a.place for name, a in annotated.items() if a.kind == "formula"}
@@ -67,7 +67,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     loop = X.For(blocks.block, first, last - first, X.ForKind.SERIAL, body)
     stmts = _on_cpu(seq([*memory.declarations(), loop]))
     lowered = X.PrimFunc([*params, *sizes, *memory.pointers, first, last], stmts, span=func.span)
-    lowered = lowered.with_attrs({"global_symbol": name})
+    lowered = lowered.with_attrs({"global_symbol": entry_name(func)})
     plan = dataclasses.replace(
         launch_plan(func, "cpu"),
         grid=tuple(size_expr(e) for e in grid),
@@ -75,8 +75,8 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
         serial_blocks=has_atomics(func.body),
     )
     text = lowered.script()
-    source = GeneratedSource(name, target.name, "tirx", text, (0,) * len(text.splitlines()))
-    return LoweredKernel(name, target, lowered, plan, source, instructions=blocks.instructions)
+    source = GeneratedSource(plan.name, target.name, "tirx", text, (0,) * len(text.splitlines()))
+    return LoweredKernel(plan.name, target, lowered, plan, source, instructions=blocks.instructions)
 
 
 def _wide_scalars(func: X.PrimFunc) -> tuple[dict[X.Var, X.Var], list[Any]]:

@@ -45,7 +45,7 @@ def build(lowered: LoweredKernel, flags: Sequence[str] = ()) -> Artifact:
     elif loader.linker() is not None:
         binary, form = loader.link(_object(module)), "so"
     else:  # runs, but can only be saved where a loader is found
-        loaded = {part.name: module[part.name] for part in lowered.parts or (lowered,)}
+        loaded = {part.plan.entry: module[part.plan.entry] for part in lowered.parts or (lowered,)}
         binary, form = _object(module), "o"
     return replace(lowered.artifact(binary, form), target=f"cpu:{target.attrs['mcpu']}", loaded=loaded)
 
@@ -120,7 +120,7 @@ def _packed(lowered: LoweredKernel, target: Any) -> tvm.IRModule:
     """
     t = X.transform
     parts = lowered.parts or (lowered,)
-    module = tvm.IRModule({part.name: _for_llvm(part.func) for part in parts})
+    module = tvm.IRModule({part.plan.entry: _for_llvm(part.func) for part in parts})
     for step in (
         t.AnnotateEntryFunc(),
         t.BindTarget(target.with_host(target)),

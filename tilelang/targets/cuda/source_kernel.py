@@ -55,8 +55,8 @@ def source_kernel(func: X.PrimFunc, target: Target) -> LoweredKernel | None:
     at = place_of(call.span).line
     plan = replace(launch_plan(func, "cuda"), entry=entry)
     numbers = tuple(0 if k < len(head) else at for k in range(len(lines)))
-    source = GeneratedSource(entry, target.name, "cuda", "\n".join(lines) + "\n", numbers)
-    return LoweredKernel(name=entry, target=target, func=func, plan=plan, source=source)
+    source = GeneratedSource(plan.name, target.name, "cuda", "\n".join(lines) + "\n", numbers)
+    return LoweredKernel(name=plan.name, target=target, func=func, plan=plan, source=source)
 
 
 def _is_source(stmt: Any) -> bool:

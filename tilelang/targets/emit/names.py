@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
+
+from tilelang.passes.split_launches import LAUNCH
 
 _KEYWORD_TEXT = """
     alignas alignof and asm auto bool break case catch char class const constexpr continue decltype default
@@ -15,9 +18,12 @@ _KEYWORD_TEXT = """
 _KEYWORDS = frozenset(_KEYWORD_TEXT.split())
 
 
-def entry_name(name: str) -> str:
-    """The name of the device function of a kernel called `name`; C++ reserves some, `main` above all."""
-    return f"{name}_kernel" if name in _KEYWORDS else name
+def entry_name(func: Any) -> str:
+    """The name of the device function of one launch, as the language's release has it: `<kernel>_kernel`, and
+    `<kernel>_kernel_1`, ... for further launches of a kernel.
+    """
+    name = f"{func.attrs['global_symbol']}_kernel"
+    return f"{name}_{int(func.attrs[LAUNCH])}" if LAUNCH in func.attrs else name
 
 
 class Names:

@@ -38,11 +38,11 @@ def write(
         min_blocks=min_blocks,
     )
     return LoweredKernel(
-        name=plan.entry,
+        name=plan.name,
         target=target,
         func=func,
         plan=plan,
-        source=GeneratedSource(plan.entry, target.name, dialect.name, printed.text, printed.line_map),
+        source=GeneratedSource(plan.name, target.name, dialect.name, printed.text, printed.line_map),
         shared_offsets=offsets,
         layouts=placed.layouts.describe(),
         registers=placed.layouts.registers(),
