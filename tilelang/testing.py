@@ -125,8 +125,9 @@ def regression(prefixes: Sequence[str] = ("regression_",), verbose: bool = True)
 class Requirement:
     """What a test needs: a decorator that skips it where that is missing, or the marks for a parameter."""
 
-    def __init__(self, what: str, there: Callable[[], bool]) -> None:
-        self.what, self._there = what, there
+    def __init__(self, what: str, there: Callable[[], bool], *names: str) -> None:
+        """names: marks by which `pytest -m` chooses such tests."""
+        self.what, self._there, self._names = what, there, names
 
     def __call__(self, function: Test | None = None, *, support_required: str = "compile-and-run") -> Any:
         """`@requires_cuda`, also with brackets. support_required is accepted; the device is always needed."""
@@ -138,25 +139,28 @@ class Requirement:
 
     def marks(self, support_required: str = "compile-and-run") -> list[Any]:
         """The marks, as `pytest.param(..., marks=requires_cuda.marks())` takes them."""
-        return [pytest.mark.skipif(not self._there(), reason=f"needs {self.what}")]
+        names = [getattr(pytest.mark, name) for name in self._names]
+        return [pytest.mark.skipif(not self._there(), reason=f"needs {self.what}"), *names]
 
 
-requires_cuda = Requirement("an NVIDIA GPU", lambda: _has("cuda"))
-requires_rocm = Requirement("an AMD GPU", lambda: _has("rocm"))
-requires_metal = Requirement("an Apple GPU", lambda: _has("metal"))
-requires_llvm = Requirement("the CPU target", lambda: True)  # it is always there
+requires_cuda = Requirement("an NVIDIA GPU", lambda: _has("cuda"), "gpu", "cuda")
+requires_rocm = Requirement("an AMD GPU", lambda: _has("rocm"), "gpu", "rocm")
+requires_metal = Requirement("an Apple GPU", lambda: _has("metal"), "gpu", "metal")
+requires_llvm = Requirement("the CPU target", lambda: True, "llvm")  # it is always there
 
 
 def requires_cdna(function: Test) -> Test:
     """Skip a test where there is no AMD data-centre GPU (gfx9)."""
     return pytest.mark.skipif(not _architecture().startswith("gfx9"), reason="needs an AMD CDNA GPU")(
-        function
+        pytest.mark.gpu(pytest.mark.rocm(function))
     )
 
 
 def requires_gfx950(function: Test) -> Test:
     """Skip a test where there is no AMD gfx950."""
-    return pytest.mark.skipif(not _architecture().startswith("gfx950"), reason="needs a gfx950")(function)
+    return pytest.mark.skipif(not _architecture().startswith("gfx950"), reason="needs a gfx950")(
+        pytest.mark.gpu(pytest.mark.rocm(function))
+    )
 
 
 def requires_cuda_or_cdna(function: Test) -> Test:
@@ -181,7 +185,9 @@ def requires_cuda_compute_version(
     capability = _capability()
     there = capability is not None and _COMPARE[mode](capability, asked)
     reason = f"needs an NVIDIA GPU of compute capability {mode} {major_version}.{minor_version}"
-    return lambda function: pytest.mark.skipif(not there, reason=reason)(function)
+    return lambda function: pytest.mark.skipif(not there, reason=reason)(
+        pytest.mark.gpu(pytest.mark.cuda(function))
+    )
 
 
 def requires_cuda_compute_version_ge(major_version: int, minor_version: int = 0) -> Callable[[Test], Test]:

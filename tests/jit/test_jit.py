@@ -345,3 +345,38 @@ def test_a_kernel_under_both_decorators_is_compiled_where_it_stands(length: int)
     a, b = torch.randn(length), torch.randn(length)
     assert add.out_idx == [2]
     assert torch.equal(add(a, b), a + b)
+
+
+def test_two_sizes_of_one_name_are_two_sizes() -> None:
+    n, other = T.dynamic("n"), T.dynamic("n")
+
+    @T.prim_func
+    def head(A: T.Tensor((n,), "float32"), B: T.Tensor((other,), "float32")):
+        with T.Kernel(1, threads=1):
+            for i in T.serial(n):
+                B[i] = A[i]
+
+    b = torch.zeros(6)
+    tilelang.compile(head, target="cpu")(torch.ones(4), b)
+    assert b.tolist() == [1, 1, 1, 1, 0, 0]
+
+
+def test_a_tile_function_knows_where_it_was_written() -> None:
+    span = _lazy_by_local_shape.get_tir(16).span
+    assert span.source_name.name == __file__
+
+
+def test_a_call_may_ask_for_the_arguments_of_compile() -> None:
+    @tilelang.jit(out_idx=[-1], target="cpu", pass_configs={"tl.enable_fast_math": True})
+    def factory(n):
+        raise AssertionError("nothing is compiled")
+
+    assert factory(16, __return_compile_arguments=True) == {
+        "out_idx": [-1],
+        "execution_backend": None,
+        "target": "cpu",
+        "target_host": None,
+        "verbose": False,
+        "pass_configs": {"tl.enable_fast_math": True},
+        "compile_flags": None,
+    }

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import tvm
+import tvm_ffi
 
 import tilelang
 import tilelang.language as T
@@ -138,7 +139,7 @@ def test_par_compile_raises_or_passes_over_what_does_not_compile(caplog):
 
 def test_the_generated_source_can_be_edited(edits):
     def comment(source, target):
-        assert target.kind == "cuda"
+        assert target.kind.name == "cuda"
         return "// edited\n" + source
 
     tilelang.register_cuda_postproc(comment)
@@ -152,6 +153,14 @@ def test_the_generated_source_can_be_edited(edits):
     tilelang.register_cuda_postproc(lambda source, target: None)
     with pytest.raises(TypeError, match="returned NoneType; expected the source"):
         tilelang.lower(double, target="cuda:sm_80")
+
+
+def test_a_function_registered_with_tvm_edits_it_too(edits):
+    name = "tilelang_callback_cuda_postproc"
+    tvm_ffi.register_global_func(name, lambda source, target: f"// first\n{source}", override=True)
+    assert tilelang.lower(double, target="cuda:sm_80").kernel_source.startswith("// first\n")
+    tvm_ffi.register_global_func(name, lambda source, target: f"// second\n{source}", override=True)
+    assert tilelang.lower(double, target="cuda:sm_80").kernel_source.startswith("// second\n")
 
 
 def test_a_pass_configuration_without_effect_is_mentioned(caplog):

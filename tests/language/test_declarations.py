@@ -172,9 +172,9 @@ def test_dynamic_sizes_compute_without_deciding():
     m = T.dynamic("m")
     twice = m * 2
     assert isinstance(twice, SizeExpression) and (twice.operator, twice.left, twice.right) == ("*", m, 2)
-    assert str(T.ceildiv(m, 128)) == "(((m + 128) - 1) // 128)"
-    assert str(1 + m % 4 - -m) == "((1 + (m % 4)) - (0 - m))"
-    with pytest.raises(TypeError, match="known only when the kernel runs"):
+    assert str(T.ceildiv(m, 128)) == "(m + 128 - 1) // 128"
+    assert str(1 + m % 4 - -m) == "1 + m % 4 - (0 - m)"
+    with pytest.raises(ValueError, match="known only when the kernel runs"):
         bool(m)
 
 
@@ -279,6 +279,24 @@ def test_integers_are_computed_with_outside_a_kernel():
     assert [T.truncmod(a, b) for a, b in ((7, 2), (-7, 2), (7, -2), (-7, -2))] == [1, -1, 1, -1]
     assert (T.bitwise_and(6, 3), T.bitwise_or(6, 3), T.bitwise_xor(6, 3)) == (2, 7, 5)
     assert (T.shift_left(3, 2), T.shift_right(-8, 1)) == (12, -4)
-    assert str(T.align_up(T.dynamic("n"), 8)) == "((((n + 8) - 1) // 8) * 8)"
+    assert str(T.align_up(T.dynamic("n"), 8)) == "(n + 8 - 1) // 8 * 8"
     with pytest.raises(T.OutsideKernelError, match=r"T\.bitwise_and"):
         T.bitwise_and(T.dynamic("n"), 1)
+
+
+def test_sizes_read_as_python_writes_them() -> None:
+    n, m = T.dynamic("n, m")
+    texts = {
+        "n - (m + 1)": n - (m + 1),
+        "n - m + 1": n - m + 1,
+        "(n + 1) * 2": (n + 1) * 2,
+        "n * (m // 2)": n * (m // 2),
+        "n // 4 * 4 + m": n // 4 * 4 + m,
+    }
+    assert {text: str(size) for text, size in texts.items()} == {text: text for text in texts}
+
+
+def test_an_integer_dtype_without_a_number_makes_a_size() -> None:
+    assert isinstance(T.int64(), DynamicSize) and T.int64().dtype == "int64"
+    with pytest.raises(ValueError, match=r"T\.float16 was called outside"):
+        T.float16()

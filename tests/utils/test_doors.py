@@ -78,12 +78,10 @@ def test_the_cache_can_be_emptied(monkeypatch, tmp_path):
 def test_sources_are_edited_by_a_decorated_function():
     @register_cuda_postproc_callback
     def edit(source, target):
-        return f"// edited for {target}\n{source}"
+        return f"// edited for {target.kind.name}\n{source}"
 
     try:
-        assert tilelang.lower(double, target="cuda:sm_80").kernel_source.startswith(
-            "// edited for cuda:sm_80"
-        )
+        assert tilelang.lower(double, target="cuda:sm_80").kernel_source.startswith("// edited for cuda\n")
         with pytest.raises(ValueError, match="registered"):
             register_cuda_postproc_callback(False)(edit)
     finally:

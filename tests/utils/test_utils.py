@@ -69,11 +69,25 @@ def test_marks_skip_where_there_is_no_device():
         pass
 
     marked = tilelang.testing.requires_cuda_compute_version_ge(99)(test)
-    (mark,) = marked.pytestmark
+    mark = marked.pytestmark[-1]
     assert mark.args == (True,) and "ge 99.0" in mark.kwargs["reason"]
     assert tilelang.testing.requires_package("torch", "numpy")(other).pytestmark[0].args == (False,)
     lacking = tilelang.testing.requires_package("torch", "no_such_thing")(other).pytestmark
     assert lacking[-1].args == (True,) and "no_such_thing" in lacking[-1].kwargs["reason"]
-    assert tilelang.testing.requires_llvm()(other).pytestmark[-1].args == (False,)
-    (mark,) = tilelang.testing.requires_metal.marks()
+    assert tilelang.testing.requires_llvm()(other).pytestmark[-2].args == (False,)
+    mark, *_ = tilelang.testing.requires_metal.marks()
     assert mark.args == (not torch.backends.mps.is_available(),) and "Apple" in mark.kwargs["reason"]
+
+
+def test_tests_of_a_device_are_chosen_by_marks():
+    for requirement, names in (
+        (tilelang.testing.requires_cuda, ["gpu", "cuda"]),
+        (tilelang.testing.requires_rocm, ["gpu", "rocm"]),
+        (tilelang.testing.requires_llvm, ["llvm"]),
+    ):
+        assert [m.name for m in requirement.marks()] == ["skipif", *names]
+
+    @tilelang.testing.requires_cuda_compute_version(9)
+    def on_hopper(): ...
+
+    assert {m.name for m in on_hopper.pytestmark} == {"skipif", "gpu", "cuda"}

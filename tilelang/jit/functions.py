@@ -41,6 +41,7 @@ _log = logging.getLogger(__name__)
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _TUNED = "__tune_params"
+_ASKS_FOR_ARGUMENTS = "__return_compile_arguments"  # a call with it returns them, and compiles nothing
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -153,6 +154,11 @@ class JITFunction(Generic[P, R]):
         self._used = True
         return self.mode_for(*args, **kwargs)
 
+    def _compile_arguments(self) -> dict[str, Any]:
+        """What `tilelang.compile` would be called with."""
+        names = ("out_idx", "execution_backend", "target", "target_host", "verbose", "pass_configs")
+        return {**{name: getattr(self, name) for name in names}, "compile_flags": self.compile_flags}
+
     def _change(self, **changes: Any) -> None:
         """Other options from now on: what was compiled under the old ones is forgotten."""
         self.options = replace(self.options, **changes)
@@ -164,6 +170,10 @@ class JITFunction(Generic[P, R]):
 
         Raises KernelError with every problem found.
         """
+        if _ASKS_FOR_ARGUMENTS in kwargs:
+            asked = kwargs.pop(_ASKS_FOR_ARGUMENTS)
+            if asked:
+                return self._compile_arguments()  # type: ignore[return-value]
         self._used = True
         given: dict[str, Any] = _with_tuned(kwargs)
         result: Any = self._how(args, given).call(args, given)

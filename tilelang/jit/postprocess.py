@@ -1,7 +1,8 @@
 """Functions of the author's that edit the generated source before it is compiled: `register_cuda_postproc`.
 
-Process-wide, as the functions that register. What an edit makes is found again by this process while the
-function stays registered, and by no other: a key cannot tell what a function does.
+They stand among tvm's global functions by the released names, so `tvm_ffi.register_global_func` registers
+them too. What an edit makes is found again by this process while the function stays registered, and by no
+other: a key cannot tell what a function does.
 """
 
 from __future__ import annotations
@@ -10,14 +11,20 @@ import dataclasses
 import re
 import uuid
 from collections.abc import Callable
+from typing import Any
+
+import tvm_ffi
 
 from tilelang.arch.target import Target, parse_target
 from tilelang.facts.reports import GeneratedSource
+from tilelang.jit.kernel_target import KernelTarget
 
-Postprocess = Callable[[str, Target], str]
+Postprocess = Callable[[str, Any], str]
 
-# Of the process, by kind of target: the function, and a name of its registration that no other process has.
-_REGISTERED: dict[str, tuple[Postprocess, str]] = {}
+_NAME = "tilelang_callback_{}_postproc"  # of the function for a kind of target, as the release has it
+# Of the process, by kind of target: the function met last, held so that no other takes its place in memory,
+# and a name that no other process has.
+_MET: dict[str, tuple[Any, str]] = {}
 
 
 def register_cuda_postproc(func: Postprocess, override: bool = True) -> Postprocess:
@@ -44,12 +51,19 @@ def register_c_postproc(func: Postprocess, override: bool = True) -> Postprocess
 
 def unregister_postproc(kind: str) -> None:
     """Forget the function registered for `cuda`, `hip` or `c`."""
-    _REGISTERED.pop(kind, None)
+    if _registered(kind) is not None:
+        tvm_ffi.remove_global_func(_NAME.format(kind))
 
 
 def postprocess_stamp(target: Target) -> str | None:
     """A name for the function that edits sources for `target`, of this process alone; None without one."""
-    return _REGISTERED[target.kind][1] if target.kind in _REGISTERED else None
+    func = _registered(target.kind)
+    if func is None:
+        return None
+    met = _MET.get(target.kind)
+    if met is None or met[0].__chandle__() != func.__chandle__():
+        met = _MET[target.kind] = func, uuid.uuid4().hex
+    return met[1]
 
 
 def edited(source: GeneratedSource, target: Target) -> GeneratedSource:
@@ -57,9 +71,10 @@ def edited(source: GeneratedSource, target: Target) -> GeneratedSource:
 
     Raises TypeError if the function returns no text.
     """
-    if target.kind not in _REGISTERED:
+    func = _registered(target.kind)
+    if func is None:
         return source
-    text = _REGISTERED[target.kind][0](source.text, target)
+    text = func(source.text, KernelTarget(target.name))
     if not isinstance(text, str):
         raise TypeError(
             f"the {target.kind} postproc function returned {type(text).__name__}; expected the source as str"
@@ -74,7 +89,7 @@ def edited(source: GeneratedSource, target: Target) -> GeneratedSource:
 
 def edits_c() -> bool:
     """Whether the C that target `c` shows is edited."""
-    return "c" in _REGISTERED
+    return _registered("c") is not None
 
 
 def edited_c(source: str) -> str:
@@ -82,9 +97,10 @@ def edited_c(source: str) -> str:
 
     Raises ValueError if it changes more than comments, TypeError if it returns no text.
     """
-    if "c" not in _REGISTERED:
+    func = _registered("c")
+    if func is None:
         return source
-    text = _REGISTERED["c"][0](source, parse_target("cpu"))
+    text = func(source, KernelTarget(parse_target("cpu").name, as_c=True))
     if not isinstance(text, str):
         raise TypeError(f"the c postproc function returned {type(text).__name__}; expected the source as str")
     if _code(text) != _code(source):
@@ -101,7 +117,12 @@ def _code(source: str) -> list[str]:
 
 
 def _register(kind: str, func: Postprocess, override: bool) -> Postprocess:
-    if kind in _REGISTERED and not override:
+    if not override and _registered(kind) is not None:
         raise ValueError(f"a {kind} postproc function is registered already: pass override=True")
-    _REGISTERED[kind] = func, uuid.uuid4().hex
+    tvm_ffi.register_global_func(_NAME.format(kind), func, override=True)
     return func
+
+
+def _registered(kind: str) -> Any:
+    """The function for a kind of target; None without one."""
+    return tvm_ffi.get_global_func(_NAME.format(kind), allow_missing=True)

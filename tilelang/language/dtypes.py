@@ -6,14 +6,15 @@ from typing import Any
 
 from tilelang.arch.dtypes import canonical_dtype, dtype_info
 from tilelang.language.typed_numbers import typed_number
-from tilelang.language.values import OutsideKernelError, Scalar
+from tilelang.language.values import DynamicSize, OutsideKernelError, Scalar
 
 
 class DType(str):
     """A dtype. Equal to its name, and to the torch and numpy dtypes of the same kind; hashes like its name.
 
     Called, it converts a number (a float to an integer truncates), inside a kernel also what the kernel
-    computes. Outside, it is a Python number that keeps its `.dtype` in the kernels that read it.
+    computes. Outside, it is a Python number that keeps its `.dtype` in the kernels that read it; without a
+    number, an integer dtype makes a size as `T.dynamic` does.
     """
 
     __slots__ = ()
@@ -65,6 +66,8 @@ class DType(str):
     def __call__(self, value: Any = None) -> Scalar:
         if isinstance(value, bool | int | float) and self.lanes == 1:
             return typed_number(value, self)  # type: ignore[return-value]
+        if value is None and self.lanes == 1 and str(self).startswith(("int", "uint")):
+            return DynamicSize("size", str(self))
         raise OutsideKernelError(str(self))
 
     def __eq__(self, other: object) -> bool:

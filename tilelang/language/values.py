@@ -64,7 +64,7 @@ class Scalar:
         return SizeExpression("-", 0, self)
 
     def __bool__(self) -> bool:
-        raise TypeError("the value is known only when the kernel runs; Python cannot decide on it")
+        raise ValueError("the value is known only when the kernel runs; Python cannot decide on it")
 
     if TYPE_CHECKING:
         # Inside kernels only, where the compiler reads them.
@@ -117,7 +117,20 @@ class SizeExpression(Scalar):
     def __str__(self) -> str:
         if self.operator.isalpha():
             return f"{self.operator}({self.left}, {self.right})"
-        return f"({self.left} {self.operator} {self.right})"
+        is_sum = self.operator in _SUMS
+        left = _operand(self.left, () if is_sum else _SUMS)
+        right = _operand(self.right, _SUMS if is_sum else (*_SUMS, *_PRODUCTS))
+        return f"{left} {self.operator} {right}"
+
+
+_SUMS = ("+", "-")
+_PRODUCTS = ("*", "//", "%")
+
+
+def _operand(value: Any, in_brackets: tuple[str, ...]) -> str:
+    """The text of an operand, in brackets where it shows one of these operators."""
+    bare = not isinstance(value, SizeExpression) or value.operator not in in_brackets
+    return str(value) if bare else f"({value})"
 
 
 class Tile:

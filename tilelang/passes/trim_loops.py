@@ -25,7 +25,7 @@ _KINDS = frozenset({"Parallel", "serial", "unroll", "vectorized"})
 
 def trim_loops(func: X.PrimFunc) -> X.PrimFunc:
     """Apply the pass."""
-    return func.with_body(_trimmed(func.body))
+    return func.with_body(_trimmed(func.body), func.span)
 
 
 def _trimmed(stmt: Any) -> Any:
