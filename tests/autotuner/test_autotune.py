@@ -63,6 +63,19 @@ def test_no_configuration_and_one_that_is_no_mapping_are_refused():
         expand([{"a": 1}, 64], (), {})
 
 
+def test_a_function_that_makes_them_is_asked_once():
+    asked = []
+
+    def configs(n):
+        asked.append(n)
+        return [{"block": 32}, {"block": 64}]
+
+    function = tuned(configs)
+    function(100)
+    function(100)
+    assert asked == [100]
+
+
 def test_a_lazy_call_returns_the_fastest_kernel_with_its_times():
     function = tuned([{"block": 32}, {"block": 64}], ref_prog=lambda a: a * 2)
     kernel = function(100)

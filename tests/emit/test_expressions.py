@@ -182,7 +182,8 @@ def test_a_conversion_that_wraps_is_divided_with_a_floor(
     text = print_kernel(statement_in_kernel(make, source), HOST).text
     types = {"uint32": "unsigned", "int64": "long long", "int32": "int"}
     number = f"({types[source]}){value}ull"
-    main = f'int main() {{ {types[source]} A[1] = {{ {number} }}, B[1]; k_kernel(A, B); printf("%d", (int)B[0]); }}'
+    call = 'k_kernel(A, B); printf("%d", (int)B[0]);'
+    main = f"int main() {{ {types[source]} A[1] = {{ {number} }}, B[1]; {call} }}"
     wrapped = int(np.array(value).astype(target))
     expected = np.array(wrapped % 8 * 8 + wrapped // 50).astype(target)
     assert run_cpp(text + main, tmp_path) == str(expected)

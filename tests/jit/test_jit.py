@@ -90,7 +90,7 @@ def test_an_equal_value_of_another_type_is_another_kernel():
 
 
 def test_sizes_that_nothing_says():
-    with pytest.raises(ValueError, match=r"needs a value for the size N: pass N=\.\.\., or the tensor A"):
+    with pytest.raises(ValueError, match=r"constexpr variable `N` of .*: pass N=\.\.\., or the tensor A"):
         scale.compile(block=32)
 
 
@@ -117,7 +117,7 @@ def test_a_tensor_of_too_few_dimensions():
 
 
 def test_out_idx_does_not_go_with_eager():
-    with pytest.raises(ValueError, match="out_idx must go"):
+    with pytest.raises(ValueError, match="only supported in lazy mode: .* is eager"):
         tilelang.jit(scale.function, out_idx=[0])(torch.zeros(4))
 
 
@@ -258,7 +258,7 @@ def test_every_problem_is_raised_at_once_with_its_source():
 def test_unknown_targets_and_backends():
     with pytest.raises(ValueError, match="unknown target 'tpu'"):
         tilelang.jit(target="tpu")
-    with pytest.raises(ValueError, match="unknown execution_backend 'magic'"):
+    with pytest.raises(ValueError, match="Invalid execution backend 'magic'"):
         tilelang.jit(execution_backend="magic")
 
 

@@ -178,7 +178,7 @@ def test_the_environment_names_a_backend_where_a_kernel_names_none(monkeypatch):
     assert tilelang.compile(double, target="cpu").execution_backend == "cython"
     assert tilelang.compile(double, target="cpu", execution_backend="tvm_ffi").execution_backend == "tvm_ffi"
     monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", "nvrtc")
-    with pytest.raises(ValueError, match="execution_backend 'nvrtc' is none of cpu"):
+    with pytest.raises(ValueError, match="Invalid execution backend 'nvrtc' for target 'cpu'"):
         tilelang.compile(double, target="cpu")
 
 

@@ -35,6 +35,7 @@ class TunedFunction:
     def __post_init__(self) -> None:
         self.do_not_specialize = tuple(self.do_not_specialize)
         self._results: dict[Any, AutotuneResult] = {}
+        self._expanded: dict[Any, list[Configuration]] = {}
         functools.update_wrapper(self, self.function.function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -77,7 +78,7 @@ class TunedFunction:
         key = self._memory_key(args, kwargs)
         if key in self._results:
             return self._results[key]
-        configs = expand(self.configs, args, kwargs)
+        configs = self._configurations(args, kwargs)
         left = _without(configs, self._given(args, kwargs))
         if left == [{}]:
             return None
@@ -107,10 +108,17 @@ class TunedFunction:
 
     def _mode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """`eager` or `lazy`; where only a call can tell, the first configuration completes it."""
-        first = next(iter(expand(self.configs, args, kwargs)), {})
+        first = next(iter(self._configurations(args, kwargs)), {})
         given = self._given(args, kwargs)
         rest = {k: v for k, v in first.items() if k not in given and k != "pass_configs"}
         return self.function.mode_for(*args, **kwargs, **rest)
+
+    def _configurations(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Configuration]:
+        """The configurations for these arguments; a function that makes them is asked once."""
+        key = self._memory_key(args, kwargs)
+        if key not in self._expanded:
+            self._expanded[key] = expand(self.configs, args, kwargs)
+        return self._expanded[key]
 
     def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> frozenset[str]:
         """Names of the parameters that the call gives a value."""
@@ -193,7 +201,8 @@ def autotune(
         if not isinstance(function, JITFunction):
             name = getattr(function, "__name__", type(function).__name__)
             raise NoKernelError(
-                f"@tilelang.autotune stands above @tilelang.jit, but {name} has no @tilelang.jit"
+                "The @autotune decorator can only be applied to @tilelang.jit decorated functions: it stands "
+                f"above @tilelang.jit, which {name} has not"
             )
         return TunedFunction(function, configs, profiling, do_not_specialize or ())
 

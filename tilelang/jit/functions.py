@@ -250,8 +250,8 @@ class JITFunction(Generic[P, R]):
             lazy = _returns_kernel(self.function, self.signature, args, kwargs)
         if lazy is False and self.options.out_idx is not None:
             raise ValueError(
-                f"{self.function.__name__} is eager: its outputs are what it makes with T.empty "
-                "and returns, so out_idx must go"
+                f"out_idx is only supported in lazy mode: {self.function.__name__} is eager, its outputs "
+                "are what it makes with T.empty and returns"
             )
         found = (_Lazy if lazy else _Eager)(self.function, self.signature, self.options)
         if lazy is not None:
@@ -391,8 +391,9 @@ class _Eager:
             if tensor is None:
                 verb = "says" if source.where == "shape" else "say"
                 raise ValueError(
-                    f"{self._function.__name__} needs a value for the size {source.name}: pass "
-                    f"{source.name}=..., or the tensor {source.parameter}, whose {source.where} {verb} it"
+                    f"Cannot find value for constexpr variable `{source.name}` of {self._function.__name__}: "
+                    f"pass {source.name}=..., or the tensor {source.parameter}, "
+                    f"whose {source.where} {verb} it"
                 )
             tensor = unpacked(tensor, source.dtype)
             entries = getattr(tensor, source.where)

@@ -213,7 +213,7 @@ class JITKernel:
     ) -> None:
         """Write the generated source and the launch plan's text to files. Raises ValueError without one."""
         if kernel_path is None and host_path is None:
-            raise ValueError("export_sources needs kernel_path=, host_path= or both")
+            raise ValueError("At least one of kernel_path or host_path must be provided")
         for path, text in ((kernel_path, self.get_kernel_source()), (host_path, self.get_host_source())):
             if path is not None:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -248,7 +248,10 @@ class JITKernel:
     def get_tuner_result(self) -> dict[str, Any]:
         """`latency`, `config` and `ref_latency`. Raises ValueError for a kernel that was not tuned."""
         if self.latency is None:
-            raise ValueError(f"{self.artifact.name} was not tuned: @tilelang.autotune above it would")
+            raise ValueError(
+                f"Tuning results are not available: {self.artifact.name} was not tuned, "
+                "@tilelang.autotune above it would"
+            )
         return {"latency": self.latency, "config": self.config, "ref_latency": self.ref_latency}
 
     @property

@@ -18,10 +18,12 @@ def check_backend(name: str | None, target: Target | None) -> None:
     if name in (None, "auto"):
         return
     if name not in KNOWN_BACKENDS:
-        raise ValueError(f"unknown execution_backend {name!r}: write one of {', '.join(KNOWN_BACKENDS)}")
+        raise ValueError(f"Invalid execution backend {name!r}: write one of {', '.join(KNOWN_BACKENDS)}")
     if target is not None and name not in BACKENDS[target.kind]:
         have = ", ".join(("auto", *BACKENDS[target.kind]))
-        raise ValueError(f"execution_backend {name!r} is none of {target.kind}: write one of {have}")
+        raise ValueError(
+            f"Invalid execution backend {name!r} for target {target.kind!r}: write one of {have}"
+        )
 
 
 @dataclass(frozen=True)

@@ -87,9 +87,7 @@ class LoadedKernel:
     def load(self) -> Any:
         """Load the device function now and return it; a call does it by itself."""
         if self._function is None:
-            self._following = [
-                _load(replace(self.artifact, plan=plan)) for plan in self.plan.following
-            ]
+            self._following = [_load(replace(self.artifact, plan=plan)) for plan in self.plan.following]
             self._function = _load(self.artifact)
         return self._function
 
