@@ -117,7 +117,7 @@ def test_a_tensor_of_too_few_dimensions():
 
 
 def test_out_idx_does_not_go_with_eager():
-    with pytest.raises(ValueError, match="only supported in lazy mode: .* is eager"):
+    with pytest.raises(ValueError, match=r"only supported in lazy mode: .* is eager"):
         tilelang.jit(scale.function, out_idx=[0])(torch.zeros(4))
 
 
