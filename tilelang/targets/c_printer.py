@@ -18,12 +18,12 @@ import tvm_ffi
 from tvm import ir
 from tvm import tirx as X
 
-from tilelang.arch.float_formats import FORMATS
 from tilelang.ir import tile_ops
-from tilelang.targets.emit import narrow_floats
 from tilelang.targets.emit.dialect import Dialect, KernelHead
 from tilelang.targets.emit.expressions import TERNARY, EmitError, Expressions, Storage, paren
 from tilelang.targets.emit.names import Names, entry_name
+from tilelang.targets.emit.source_file import Line, file_head, helper_definitions, with_line_directives
+from tilelang.targets.emit.vectors import Vectors
 from tilelang.targets.emit.wrap import WIDTH, wrap
 from tilelang.targets.launch_plan import free_sizes
 
@@ -72,13 +72,10 @@ def print_kernel(
     """
     printer = _KernelPrinter(func, dialect, dict(shared_offsets or {}), shared_bytes, arguments, min_blocks)
     body = printer.run()
-    lines = [*printer.top(title), *body, *printer.helpers()]
+    lines = [*file_head(printer.e, printer.imported, title), *body, *helper_definitions(printer.e)]
     if line_directives is not None and dialect.line_directives:
-        lines = _with_line_directives(lines, line_directives)
+        lines = with_line_directives(lines, line_directives)
     return Printed("\n".join(text for text, _ in lines) + "\n", tuple(line for _, line in lines))
-
-
-Line = tuple[str, int]
 
 
 class _KernelPrinter:
@@ -106,6 +103,7 @@ class _KernelPrinter:
         self._line = func.span.line if func.span is not None else 0
         self.name = entry_name(func)
         self._names = Names({self.name, *dialect.intrinsics})
+        self._vectors = Vectors(self.e, self._names, self._emit)
         self._threads = 1
         self._launch_line = 0
         self._written: set[str] = set()
@@ -156,37 +154,6 @@ class _KernelPrinter:
             arena = [(f"  {text}", start)]
         signature = [(text, start) for text in self.dialect.kernel(head)]
         return [*signature, *axes, *arena, *self._lines, ("}", start)]
-
-    def top(self, title: str | None) -> list[Line]:
-        """Title, includes, prelude and forward declarations."""
-        e, d = self.e, self.dialect
-        includes = set(d.includes) | e.used_includes
-        includes.update(d.type_includes[t] for t in e.used_dtypes if t in d.type_includes)
-        lines = [f"// {title}"] if title else []
-        lines += [f"#include <{name}>" for name in sorted(includes)]
-        lines += d.prelude
-        lines += self.imported
-        lines += [text for name, text in d.declarations.items() if name in e.used_types]
-        lines += [narrow_floats.declaration(name) for name in FORMATS if name in e.used_types]
-        if lines:
-            lines.append("")
-        for helper in e.used_helpers.values():
-            declaration = f"{_linked(helper.declaration, d.helper_linkage)};"
-            if len(declaration) <= WIDTH:
-                lines.append(declaration)
-            else:
-                head, _, parameters = declaration.partition(f"{helper.function}(")
-                lines += [f"{head}{helper.function}(", f"    {parameters}"]
-        if e.used_helpers:
-            lines.append("")
-        return [(text, 0) for text in lines]
-
-    def helpers(self) -> list[Line]:
-        """The definitions of the helpers that the kernel calls."""
-        lines: list[str] = []
-        for helper in self.e.used_helpers.values():
-            lines += ["", *_linked(helper.source or "", self.dialect.helper_linkage).splitlines()]
-        return [(text, 0) for text in lines]
 
     # Parameters and the launch
 
@@ -408,7 +375,7 @@ class _KernelPrinter:
         storage = self.e.storage(buffer)
         self._written.add(storage.name)
         if type(index) is X.Ramp:
-            self._vector_store(storage, index, s.value)
+            self._vectors.store(storage, index, s.value)
             return
         self._emit(f"{self.e.element(buffer, index)} = {self.e.show(s.value)};")
 
@@ -460,80 +427,6 @@ class _KernelPrinter:
             self._block(orelse)
             self._emit("}")
 
-    # Vector accesses
-
-    def _vector_store(self, target: Storage, index: Any, value: Any) -> None:
-        """`target[base : base + n] = value`: wide moves where lanes only move, else a loop over lanes."""
-        lanes = int(index.lanes)
-        if _unit_stride(index) and _is_zero(value):
-            self._move(target, index.base, None, None, lanes)
-            return
-        moved = type(value) is ir.TensorLoad and self.e.dtype(value) == target.dtype
-        if moved and _unit_stride(index) and _unit_stride(value.indices[0]):
-            first: Any = value.indices[0]
-            self._move(target, index.base, self.e.storage(value.source), first.base, lanes)
-            return
-        self._hoist_loads(value, lanes)
-        through_memory = _unit_stride(index) and not target.scope.startswith("local")
-        result = (
-            Storage(self._names.new(f"{target.name}_vec"), target.dtype, "local")
-            if through_memory
-            else target
-        )
-        if through_memory:
-            self._emit(f"{self._aligned(target.dtype, lanes)} {result.name}[{lanes}];")
-        lane = self.e.lane = self._names.new("v")
-        left = f"{result.name}[{lane if through_memory else self.e.index(target, index)}]"
-        right = self.e.show(value)
-        self.e.lane = None
-        self.e.hoisted.clear()  # the same expression elsewhere may read other values
-        self._emit("#pragma unroll")
-        self._emit(f"for (int {lane} = 0; {lane} < {lanes}; ++{lane}) {{")
-        self._emit(f"  {left} = {right};")
-        self._emit("}")
-        if through_memory:
-            self._move(target, index.base, result, X.const(0, "int32"), lanes)
-
-    def _hoist_loads(self, value: Any, lanes: int) -> None:
-        """Read consecutive elements from memory at once, into arrays that the loop over lanes indexes."""
-        for load in _vector_loads(value):
-            source = self.e.storage(load.source)
-            if source.scope.startswith("local") or load.__chandle__() in self.e.hoisted:
-                continue
-            name = self._names.new(f"{source.name}_vec")
-            self._emit(f"{self._aligned(source.dtype, lanes)} {name}[{lanes}];")
-            zero = X.const(0, "int32")
-            self._move(Storage(name, source.dtype, "local"), zero, source, load.indices[0].base, lanes)
-            self.e.hoisted[load.__chandle__()] = name
-
-    def _aligned(self, dtype: str, lanes: int) -> str:
-        return f"{self.dialect.align.format(min(16, _bytes(dtype) * lanes))} {self.e.type_name(dtype)}"
-
-    def _move(self, target: Storage, to: Any, source: Storage | None, base: Any, lanes: int) -> None:
-        """Copy consecutive elements, or zeros, with the widest types that cover them exactly."""
-        target.vector = True
-        if source is not None:
-            source.vector = True
-        size, done = _bytes(target.dtype), 0
-        while done < lanes:
-            width = next((w for w in (16, 8, 4, 2, 1) if w <= (lanes - done) * size and w % size == 0), None)
-            if width is None:
-                raise EmitError(f"{lanes} elements of {target.dtype} cannot be moved at once")
-            wide = self.dialect.vector_types[width]
-            self.e.used_types.add(wide)
-            left = f"*({self.e.raw_pointer(wide, target.scope)})&{self._at(target, to, done)}"
-            if source is None:
-                right = self.dialect.zero_vector.format(type=wide) if width > 4 else "0"
-            else:
-                right = (
-                    f"*({self.e.raw_pointer(wide, source.scope, const=True)})&{self._at(source, base, done)}"
-                )
-            self._emit(f"{left} = {right};")
-            done += width // size
-
-    def _at(self, s: Storage, base: Any, done: int) -> str:
-        return f"{s.name}[{self.e.index(s, base + done if done else base)}]"
-
     def _finish_declarations(self) -> None:
         for storage, k in self._declared:
             if storage.vector:
@@ -543,14 +436,6 @@ class _KernelPrinter:
                     f"{text[: len(text) - len(body)]}{self.dialect.align.format(16)} {body}",
                     line,
                 )
-
-
-def _linked(definition: str, linkage: str) -> str:
-    """The definition with the target's linkage words, after a template head if there is one."""
-    template = re.match(r"template\s*<[^>]*>\s*", definition)
-    if template is None:
-        return f"{linkage} {definition}"
-    return f"{template.group().strip()} {linkage} {definition[template.end() :]}"
 
 
 def _size_variables(params: Sequence[Any]) -> list[Any]:
@@ -585,43 +470,3 @@ def _width(shape: Any) -> tuple[bool, int]:
     for n in shape:
         count(n)
     return (constant >= _INT32_END if not unknown else constant > 1 or unknown > 1), constant
-
-
-def _unit_stride(ramp: Any) -> bool:
-    return type(ramp) is X.Ramp and type(ramp.stride) is X.IntImm and ramp.stride.value == 1
-
-
-def _is_zero(value: Any) -> bool:
-    """Whether all lanes are the constant whose bits are all zero."""
-    if type(value) is not X.Broadcast:
-        return False
-    lane = value.value
-    if type(lane) is X.FloatImm:
-        return lane.value == 0 and math.copysign(1, lane.value) > 0
-    return type(lane) is X.IntImm and lane.value == 0
-
-
-def _vector_loads(value: Any) -> list[Any]:
-    """The loads in `value` that read consecutive elements."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(value, (ir.TensorLoad, found.append))
-    return [x for x in found if _unit_stride(x.indices[0])]
-
-
-def _bytes(dtype: str) -> int:
-    digits = "".join(c for c in dtype.split("_")[0] if c.isdigit())
-    return max(1, int(digits) // 8) if digits else 1
-
-
-def _with_line_directives(lines: list[Line], path: str) -> list[Line]:
-    """The lines with `#line` wherever the Python line is not the one a compiler would count on its own."""
-    out: list[Line] = []
-    expected = 0
-    quoted = path.replace("\\", "\\\\").replace('"', '\\"')
-    for text, line in lines:
-        if line and line != expected:
-            out.append((f'#line {line} "{quoted}"', line))
-            expected = line
-        out.append((text, line))
-        expected += 1
-    return out
