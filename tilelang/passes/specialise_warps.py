@@ -285,12 +285,12 @@ class _Specialiser:
         )
         held = [p for p in parts if isinstance(p, X.AllocBuffer) and p.buffer.__chandle__() not in versions]
         own = [p for p in parts if not isinstance(p, X.AllocBuffer)]
-        work = self._consumer(loop, producers, versions, loaded, freed)
-        consumed = [work if p.same_as(loop) else p for p in own]
+        ring = _Ring(loop, producers, versions, loaded, freed)
+        consumed = [ring.computing() if p.same_as(loop) else p for p in own]
         first = X.const(self._threads, "int32")
         given = [_call("tl.setmaxnreg_dec", [index(split.fetching)], at)] if split.fetching else []
         taken = [_call("tl.setmaxnreg_inc", [index(split.computing)], at)] if split.fetching else []
-        fetch = self._producer(loop, producers, versions, loaded, freed)
+        fetch = ring.fetching()
         return seq(
             [
                 *held,
@@ -314,61 +314,67 @@ class _Specialiser:
         here = X.IfThenElse(X.EQ(self._thread, index(0)), seq(made), None, at)
         return seq([here, _call("tl.fence_barrier_init", [], at), _call(tile_ops.SYNC, [], at)])
 
-    def _producer(
-        self,
-        loop: X.For,
-        producers: list[Producer],
-        versions: dict[int, ir.Var],
-        loaded: ir.Var,
-        freed: ir.Var,
-    ) -> Any:
-        stages, at = _stages(loop), loop.span
+
+@dataclass(frozen=True)
+class _Ring:
+    """A loop whose tiles go round between the warp that fetches and those that compute.
+
+    loaded, freed: a barrier for each version of the tiles, `versions` by handle: it is there, it may be
+    fetched anew.
+    """
+
+    loop: X.For
+    producers: list[Producer]
+    versions: dict[int, ir.Var]
+    loaded: ir.Var
+    freed: ir.Var
+
+    def fetching(self) -> Any:
+        """What the one thread does that fetches."""
+        loop, stages, at = self.loop, _stages(self.loop), self.loop.span
         k = X.Var(str(loop.loop_var.name), loop.loop_var.ty)
         number = _from_zero(k, loop)
         version = X.FloorMod(number, index(stages))
         phase = X.FloorMod(X.FloorDiv(number, index(stages)), index(2))
         free = X.Cast("uint32", X.bitwise_xor(phase, index(1)))
-        body = [_call("tl.mbarrier_wait", [_place(freed, version), free], at)]
-        for p in producers:
-            tile = versions[p.buffer.__chandle__()]
+        body = [_call("tl.mbarrier_wait", [_place(self.freed, version), free], at)]
+        for p in self.producers:
+            tile = self.versions[p.buffer.__chandle__()]
             mins, extents = [version, *(r.min for r in p.copy.dst.region)], [index(1)]
             extents += [r.extent for r in p.copy.dst.region]
             src, dst = substitute(p.copy.src, {loop.loop_var: k}), tile_ops.region(tile, mins, extents)
             policy = p.copy.eviction_policy
-            body.append(TmaCopy(src, dst, _place(loaded, version), policy, p.stmt.span).call())
-        body.append(_call("tl.mbarrier_arrive", [_place(loaded, version)], at))
+            body.append(TmaCopy(src, dst, _place(self.loaded, version), policy, p.stmt.span).call())
+        body.append(_call("tl.mbarrier_arrive", [_place(self.loaded, version)], at))
         notes = {LOOP_KIND: "serial"}
         return X.For(k, loop.min, loop.extent, X.ForKind.SERIAL, seq(body), annotations=notes, span=at)
 
-    def _consumer(
-        self,
-        loop: X.For,
-        producers: list[Producer],
-        versions: dict[int, ir.Var],
-        loaded: ir.Var,
-        freed: ir.Var,
-    ) -> Any:
-        stages, at = _stages(loop), loop.span
-        taken = {p.stmt.__chandle__() for p in producers}
+    def computing(self) -> Any:
+        """What all others do, each version in its turn."""
+        loop, stages, at = self.loop, _stages(self.loop), self.loop.span
+        taken = {p.stmt.__chandle__() for p in self.producers}
         number = _from_zero(loop.loop_var, loop)
         version = X.FloorMod(number, index(stages))
         rest = [s for s in _flat(loop.body) if s.__chandle__() not in taken]
         phase = X.Cast("uint32", X.FloorMod(X.FloorDiv(number, index(stages)), index(2)))
-        wait = _call("tl.mbarrier_wait", [_place(loaded, version), phase], at)
+        wait = _call("tl.mbarrier_wait", [_place(self.loaded, version), phase], at)
         notes = {LOOP_KIND: "serial"}
         gemm, clear = _only_gemm(rest, loop)
         if gemm is None:
-            body = [wait, *(read_version(s, versions, version) for s in rest)]
-            body.append(_call("tl.mbarrier_arrive_warp", [_place(freed, version)], at))
+            body = [wait, *(read_version(s, self.versions, version) for s in rest)]
+            body.append(_call("tl.mbarrier_arrive_warp", [_place(self.freed, version)], at))
             return X.For(
                 loop.loop_var, loop.min, loop.extent, X.ForKind.SERIAL, seq(body), annotations=notes, span=at
             )
         going_on = replace(gemm, asynchronous=True, clear_accum=False).call()
         before = X.FloorMod(number + (stages - 1), index(stages))
         free = X.IfThenElse(
-            X.GT(number, index(0)), _call("tl.mbarrier_arrive_warp", [_place(freed, before)], at), None, at
+            X.GT(number, index(0)),
+            _call("tl.mbarrier_arrive_warp", [_place(self.freed, before)], at),
+            None,
+            at,
         )
-        product = read_version(going_on, versions, version)
+        product = read_version(going_on, self.versions, version)
         body = [wait, product, _call(tile_ops.WGMMA_WAIT, [index(1)], at), free]
         made = X.For(
             loop.loop_var, loop.min, loop.extent, X.ForKind.SERIAL, seq(body), annotations=notes, span=at
