@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.cuda.kernels import lower_text
+from tests.emit.host_run import needs_clang
 from tests.emulator.block import run
 from tests.emulator.memory import poison
 from tilelang.arch.float_formats import FORMATS
@@ -49,7 +50,13 @@ def test_casts_and_arithmetic(dtype: str, rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(tensors["D"], added.astype(np.float16))
 
 
-@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_89", "cuda:sm_90", "hip:gfx90a", "hip:gfx942"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("cuda:sm_80", "cuda:sm_89", "cuda:sm_90"),
+        *(pytest.param(f"hip:{arch}", marks=needs_clang) for arch in ("gfx90a", "gfx942")),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e8m0fnu"])
 def test_compiled_for_every_generation(dtype: str, target: str) -> None:
     assert build(lower_text(CAST.format(dtype=dtype), target, N=1024)).binary
