@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.span import Span
+from tilelang.ir.expressions import loads_of
 from tilelang.ir.prove import free_vars, substitute
 from tilelang.ir.tile_program import Bind, Context, Do, Evaluate, For, If, Launch, Node, OpRecord, Store
 from tilelang.ir.values import Buffer, Unknown, Value, add, as_int

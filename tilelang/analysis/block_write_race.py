@@ -10,7 +10,7 @@ from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import BLOCK_SET_RACE, BLOCK_UPDATE_RACE, BLOCK_WRITE_RACE
 from tilelang.ir.tile_program import Evaluate, Launch, OpRecord, walk
-from tilelang.ir.values import Unknown, as_int
+from tilelang.ir.values import Buffer, Unknown, as_int
 from tilelang.ops.operands import declared
 
 from tvm import ir  # isort: skip
@@ -62,26 +62,36 @@ def _undone(subject: Subject, launch: Launch, write: GlobalWrite) -> Iterator[Pr
     about = write.place | write.values
     pairs = zip(launch.block_vars, launch.grid, strict=False)
     rows = [v for v, e in pairs if not isinstance(e, Unknown) and as_int(e) != 1 and v not in about]
-    adds = [r for r in subject.records if _adds_to(r, write)]
-    if not rows or not adds:
+    update = _update_of(subject, write) if rows else None
+    if update is None:
         return
     problem = BLOCK_SET_RACE.at(
         write.span,
-        related=(Related(adds[0].span, "the update"), *declared(write.buffer)),
+        related=(Related(update.span, "the update"), *declared(write.buffer)),
         var=rows[0].name,
         buffer=write.buffer.name,
-        op=adds[0].value("callee", f"T.atomic_{adds[0].value('kind')}"),
+        op=update.value("callee", f"T.atomic_{update.value('kind')}"),
     )
     yield soften(problem, write.context)
 
 
-def _adds_to(record: OpRecord, write: GlobalWrite) -> bool:
-    region = record.region("dst") if record.op == "atomic" else None
-    if region is None or region.buffer is not write.buffer or record.value("kind") in ("load", "store"):
-        return False
-    same = [str(s) for s in region.starts] == [str(s) for s in write.starts]
-    whole = [str(e) for e in write.extents] == [str(n) for n in write.buffer.shape]
-    return (same or whole) and not record.context.maybe
+def _update_of(subject: Subject, write: GlobalWrite) -> OpRecord | None:
+    """The first operation that adds to the elements of a write, by any block."""
+    updates = subject.shared(_updates).get(write.buffer, {})
+    if [str(e) for e in write.extents] == [str(n) for n in write.buffer.shape]:
+        return next(iter(updates.values()), None)
+    return updates.get(tuple(map(str, write.starts)))
+
+
+def _updates(subject: Subject) -> dict[Buffer, dict[tuple[str, ...], OpRecord]]:
+    """The first atomic operation at each place of each tensor, those that may be absent left out."""
+    found: dict[Buffer, dict[tuple[str, ...], OpRecord]] = {}
+    for record in subject.records:
+        region = record.region("dst") if record.op == "atomic" else None
+        if region is None or record.value("kind") in ("load", "store") or record.context.maybe:
+            continue
+        found.setdefault(region.buffer, {}).setdefault(tuple(map(str, region.starts)), record)
+    return found
 
 
 def _calls_any(subject: Subject, words: tuple[str, ...]) -> bool:

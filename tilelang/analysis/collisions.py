@@ -18,13 +18,13 @@ from tilelang.analysis.affine import affine
 from tilelang.analysis.iterations import Iterations, iterations
 from tilelang.analysis.subject import Subject
 from tilelang.ir.evaluate import NotEvaluable, evaluate, is_choice
+from tilelang.ir.expressions import loads_of
 from tilelang.ir.prove import free_vars, operands_of, substitute
 from tilelang.ir.tile_program import Context
 from tilelang.ir.values import Buffer, Value, as_int, show
 
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
-from tvm_ffi import structural_walk  # isort: skip
 
 _MOST_POINTS = 1 << 17
 _MOST_PAIRS = 16
@@ -244,11 +244,3 @@ def number_at(value: Value, point: Point) -> int | None:
         return int(evaluate(value, {v.__chandle__(): n for v, n in point.items()}))
     except (NotEvaluable, TypeError):
         return None
-
-
-def loads_of(value: Any) -> list[ir.TensorLoad]:
-    """All elements of memory that an expression reads."""
-    found: list[ir.TensorLoad] = []
-    if isinstance(value, ir.Expr):
-        structural_walk(value, (ir.TensorLoad, found.append))
-    return found

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from tilelang.analysis.contents import History, Touch, histories
+from tilelang.analysis.contents import History, Touch, histories, stores_by_place
 from tilelang.analysis.dataflow import mentioned_elsewhere
 from tilelang.analysis.read_before_write import place_of
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import CONSTANT_EXTREME, CONSTANT_TILE
 from tilelang.ir.evaluate import is_choice
+from tilelang.ir.expressions import without_casts
 from tilelang.ir.prove import operands_of
 from tilelang.ir.tile_program import Store, walk
 from tilelang.ir.values import Buffer, Value
@@ -121,8 +122,7 @@ def _only_value(subject: Subject, history: History) -> float | None:
 
 def _stays_zero(value: Value, tile: Buffer) -> bool:
     """Whether a value is certainly 0 as long as all elements of a tile are: each term has one as a factor."""
-    while isinstance(value, X.Cast):
-        value = value.value
+    value = without_casts(value)
     if isinstance(value, X.Add | X.Sub):
         return _stays_zero(value.a, tile) and _stays_zero(value.b, tile)
     if isinstance(value, X.Mul):
@@ -144,7 +144,7 @@ def _multiplied(subject: Subject, tile: Buffer) -> bool:
 
 def _divides(subject: Subject, tile: Buffer, touch: Touch) -> bool:
     """Whether a read divides by an element of a tile, or takes its logarithm."""
-    stores = [s for s in subject.shared(_stores) if s.span == touch.span]
+    stores = subject.shared(stores_by_place).get(touch.span, ())
     return any(_divided_by(s.value, tile) for s in stores)
 
 
@@ -163,8 +163,7 @@ def _stores(subject: Subject) -> list[Store]:
 
 
 def _constant(value: Value) -> float | None:
-    while isinstance(value, X.Cast):
-        value = value.value
+    value = without_casts(value)
     if isinstance(value, X.FloatImm | X.IntImm):
         value = value.value
     return float(value) if isinstance(value, int | float) else None
@@ -174,11 +173,10 @@ def _computes(subject: Subject, tile: Buffer, touch: Touch) -> bool:
     """Whether a read makes another value of the tile's."""
     if touch.record is not None:
         return touch.record.op in _WORK
-    stores = [s for s in subject.shared(_stores) if s.span == touch.span]
+    stores = subject.shared(stores_by_place).get(touch.span, ())
     return bool(stores) and not any(_is_load(s.value) for s in stores)
 
 
 def _is_load(value: Value) -> bool:
-    while isinstance(value, X.Cast):
-        value = value.value
+    value = without_casts(value)
     return isinstance(value, ir.TensorLoad)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from tilelang.analysis.subject import Subject, is_tile
@@ -28,8 +29,9 @@ from tilelang.ir.tile_program import (
     Node,
     OpRecord,
     Store,
+    walk,
 )
-from tilelang.ir.values import Buffer, Region, Unknown, Value, as_int
+from tilelang.ir.values import Buffer, Region, Unknown, Value, as_int, same_size
 from tilelang.ops.registry import TILE_OPS
 
 from tvm import ir  # isort: skip
@@ -53,6 +55,13 @@ class Touch:
     starts: tuple[Value, ...] | None = None
     extents: tuple[Value, ...] = ()
     steady: frozenset[Loop] = frozenset()
+
+    def is_whole(self, tile: Buffer) -> bool:
+        """Whether all elements of its tile are touched at once."""
+        if self.starts is None or len(self.extents) != len(tile.shape):
+            return False
+        sizes = zip(self.extents, tile.shape, strict=True)
+        return all(as_int(s) == 0 for s in self.starts) and all(same_size(e, d) for e, d in sizes)
 
     def shares_loop(self, other: Touch) -> bool:
         """Whether one of the two may run again after the other, in a common loop that runs in order."""
@@ -86,6 +95,17 @@ class History:
     def reads(self) -> list[Touch]:
         return [t for t in self.touches if t.mode == "read"]
 
+    def inside(self, loop: Loop) -> list[Touch]:
+        return self._by_loop.get(loop, [])
+
+    @cached_property
+    def _by_loop(self) -> dict[Loop, list[Touch]]:
+        found: dict[Loop, list[Touch]] = {}
+        for touch in self.touches:
+            for loop in touch.context.loops:
+                found.setdefault(loop, []).append(touch)
+        return found
+
     def may_hold_something(self, at: Touch) -> bool:
         """Whether anything may have been written before `at` runs for the first time."""
         if self.escaped or at.context.maybe:
@@ -102,6 +122,15 @@ def histories(subject: Subject) -> list[History]:
     _Collector(subject, found).visit(subject.program.body, Context())
     _note_escapes(subject, found)
     return list(found.values())
+
+
+def stores_by_place(subject: Subject) -> dict[Span, list[Store]]:
+    """A touch without a record is of the store at its place; asked through `subject.shared`."""
+    found: dict[Span, list[Store]] = {}
+    for node in walk(subject.program.body):
+        if isinstance(node, Store):
+            found.setdefault(node.span, []).append(node)
+    return found
 
 
 class _Collector:

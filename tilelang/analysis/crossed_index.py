@@ -13,8 +13,8 @@ from itertools import combinations
 
 from tilelang.analysis import bounds, misplaced_result, partly_used, wrong_variable
 from tilelang.analysis.affine import Affine, affine
+from tilelang.analysis.comparisons import comparisons
 from tilelang.analysis.global_places import GlobalPlace, global_places
-from tilelang.analysis.guard_at_end import comparisons
 from tilelang.analysis.short_passes import in_numbers
 from tilelang.analysis.subject import Subject, is_tile, soften
 from tilelang.analysis.tensor_use import tensor_uses

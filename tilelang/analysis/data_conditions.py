@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilelang.analysis.arbitrary_data import arbitrary_data
-from tilelang.analysis.collisions import Point, loads_of, number_at
+from tilelang.analysis.collisions import Point, number_at
 from tilelang.analysis.subject import PRIVATE_SCOPES, Subject
-from tilelang.ir.prove import free_vars, operands_of, substitute
+from tilelang.ir.expressions import conjuncts, loads_of, spelled_out
+from tilelang.ir.prove import operands_of
 from tilelang.ir.tile_program import Bind, Context, Guard, walk
 from tilelang.ir.values import Unknown
 
@@ -41,13 +42,14 @@ def data_conditions(subject: Subject, context: Context) -> DataConditions | None
     for guard in context.guards:
         if not isinstance(guard.condition, ir.Expr) or isinstance(guard.condition, Unknown):
             return None
-        for part in _parts(guard.condition, guard.negated):
-            value = written_out(part, named)
-            if loads_of(value):
+        for condition, negated in conjuncts(guard.condition, guard.negated):
+            part = X.Not(condition) if negated else condition
+            value = spelled_out(part, named)
+            if isinstance(value, ir.Expr) and loads_of(value):
                 found.append(value)
                 written.append(guard)
             else:
-                kept.append(replace(guard, condition=part))
+                kept.append(replace(guard, condition=condition, negated=negated))
     if not found:
         return None
     spans = dict.fromkeys(g.span for g in written)
@@ -77,33 +79,13 @@ def both_may_come(subject: Subject, met: tuple[Point, Point], conditions: Sequen
     return given and not any(e is not None and _may_differ(subject, e[0]) for e in fixed)
 
 
-def _parts(condition: ir.Expr, negated: bool) -> list[ir.Expr]:
-    """The conditions that hold together; a negated one is turned over where that has a simple form."""
-    if negated:
-        if isinstance(condition, X.Or):
-            return [*_parts(condition.a, True), *_parts(condition.b, True)]
-        if isinstance(condition, X.Not):
-            return _parts(condition.a, False)
-        return [X.Not(condition)]
-    if isinstance(condition, X.And):
-        return [*_parts(condition.a, False), *_parts(condition.b, False)]
-    return [condition]
-
-
 def reading_names(subject: Subject) -> Mapping[ir.Var, ir.Expr]:
     """Names of values that were read from memory: `v = A[i]`."""
-    found: dict[ir.Var, ir.Expr] = {}
-    for node in walk(subject.program.body):
-        if isinstance(node, Bind) and isinstance(node.value, ir.Expr) and not isinstance(node.value, Unknown):
-            found[node.var] = substitute(
-                node.value, {v: found[v] for v in free_vars(node.value) if v in found}
-            )
-    return found
-
-
-def written_out(value: ir.Expr, names: Mapping[ir.Var, ir.Expr]) -> ir.Expr:
-    used = {v: names[v] for v in free_vars(value) if v in names}
-    return substitute(value, used) if used else value  # type: ignore[return-value]
+    return {
+        node.var: node.value
+        for node in walk(subject.program.body)
+        if isinstance(node, Bind) and isinstance(node.value, ir.Expr)
+    }
 
 
 def _changed(subject: Subject) -> frozenset[ir.Var]:

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.open_sizes import given_sizes
 from tilelang.analysis.subject import Subject
 from tilelang.analysis.tensor_use import usual_sizes
@@ -25,7 +24,8 @@ from tilelang.diagnostics.rules.bounds import INDEX_OUT_OF_BOUNDS
 from tilelang.diagnostics.rules.order import ENDLESS_WAIT
 from tilelang.diagnostics.span import Span
 from tilelang.ir.evaluate import NotEvaluable, evaluate
-from tilelang.ir.prove import free_vars, substitute
+from tilelang.ir.expressions import loads_of, spelled_out
+from tilelang.ir.prove import free_vars
 from tilelang.ir.teams import thread_numbers
 from tilelang.ir.tile_ops import SYNC, is_call
 from tilelang.ir.tile_program import Bind, Do, Evaluate, For, If, Jump, Launch, Node, Store, walk
@@ -296,14 +296,10 @@ def _conditions(subject: Subject, items: Sequence[Any]) -> Iterator[Value]:
 
 
 def _spelled_out(subject: Subject, value: Value) -> Value:
-    """A value without names that stand for arithmetic."""
+    """A value without names that stand for arithmetic; gives up on one that is not known."""
     if isinstance(value, Unknown):
         raise _NotKnownError
-    for _ in range(len(subject.definitions)):
-        if not isinstance(value, ir.Expr) or not free_vars(value) & subject.definitions.keys():
-            break
-        value = substitute(value, subject.definitions)
-    return value
+    return spelled_out(value, subject.definitions)
 
 
 def _start(subject: Subject, threads: np.ndarray, sizes: Mapping[ir.Var, int]) -> dict[int, Any]:

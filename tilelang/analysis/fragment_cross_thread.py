@@ -44,10 +44,13 @@ def check(subject: Subject) -> Iterator[Problem]:
         return
     told: set[tuple[str, int]] = set()  # `f[i, i] = f[i, i] + 1` is one mistake
     regions = _regions(subject)
+    inside: dict[Loop, list[_Seen]] = {}
+    for together in regions:
+        inside.setdefault(together[0].region, []).extend(together)
     for together in regions:
         if _held_whole(subject, together):
             continue
-        beside = [s for r in regions if r[0].region is together[0].region for s in r]
+        beside = inside[together[0].region]
         found = [(seen, _alone(subject, seen, beside)) for seen in together]
         fixes = shared_copy(subject, [seen.access for seen, problem in found if problem is not None])
         left = [seen for seen, problem in found if problem is None]

@@ -5,9 +5,9 @@ through: `if i <= N: A[i]` where A has N elements, `i >= -1`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tilelang.analysis.affine import affine
+from tilelang.analysis.comparisons import Comparison, asks_more, comparisons, proven_equal
 from tilelang.analysis.iterations import iterations, ranges_around
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Edit, Fix, Problem, Related
@@ -20,20 +20,7 @@ from tilelang.ir.values import Index, Unknown, Value, as_int, show
 from tilelang.ops.operands import declared
 from tilelang.ops.source_edits import span_text
 
-from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
-
-
-_BINARY = (X.And, X.Or, X.EQ, X.NE, X.LT, X.LE, X.GT, X.GE)
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """`small < large`, or `small <= large`."""
-
-    small: Value
-    large: Value
-    or_equal: bool
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -71,61 +58,18 @@ def _lets_through(subject: Subject, access: Access, dim: int, index: Index) -> G
     return at_end[0] if _may_reach(subject, access, start, size) else None
 
 
-def comparisons(condition: Value, negated: bool) -> Iterator[Comparison]:
-    """Each comparison that surely holds where a condition does, or where it does not with `negated`."""
-    if isinstance(condition, X.Not):
-        yield from comparisons(condition.a, not negated)
-    elif isinstance(condition, X.Or if negated else X.And):
-        yield from comparisons(condition.a, negated)
-        yield from comparisons(condition.b, negated)
-    elif isinstance(condition, X.LE | X.LT | X.GE | X.GT):
-        upward = isinstance(condition, X.LE | X.LT) != negated
-        small, large = (condition.a, condition.b) if upward else (condition.b, condition.a)
-        yield Comparison(small, large, isinstance(condition, X.LE | X.GE) != negated)
-
-
 def _at_most(subject: Subject, comparison: Comparison, start: Value, size: Value) -> bool:
     """Whether a comparison says `start <= size`."""
     return (
         comparison.or_equal
-        and same_value(subject, comparison.small, start)
-        and same_value(subject, comparison.large, size)
+        and proven_equal(subject, comparison.small, start)
+        and proven_equal(subject, comparison.large, size)
     )
 
 
 def _bounds_closer(subject: Subject, comparison: Comparison, start: Value, size: Value) -> bool:
     """Whether a comparison keeps the index below something else, which may be less."""
-    return same_value(subject, comparison.small, start) and not _at_most(subject, comparison, start, size)
-
-
-def asks_more(subject: Subject, condition: Value, start: Value, negated: bool = False) -> bool:
-    """Whether a condition has another say about the index: `i != N`, or one of several that may hold."""
-    condition = subject.definitions.get(condition, condition)  # type: ignore[call-overload]
-    if isinstance(condition, X.Not):
-        return asks_more(subject, condition.a, start, not negated)
-    if isinstance(condition, X.And if negated else X.Or):
-        return _about(subject, condition, start)
-    if isinstance(condition, X.And | X.Or):
-        return any(asks_more(subject, part, start, negated) for part in (condition.a, condition.b))
-    return isinstance(condition, X.EQ | X.NE) and _about(subject, condition, start)
-
-
-def _about(subject: Subject, condition: Value, start: Value) -> bool:
-    """Whether any comparison in a condition is about the index."""
-    condition = subject.definitions.get(condition, condition)  # type: ignore[call-overload]
-    if isinstance(condition, X.Not):
-        return _about(subject, condition.a, start)
-    sides = (condition.a, condition.b) if isinstance(condition, _BINARY) else ()
-    if isinstance(condition, X.And | X.Or):
-        return any(_about(subject, side, start) for side in sides)
-    return any(same_value(subject, side, start) for side in sides)
-
-
-def same_value(subject: Subject, a: Value, b: Value) -> bool:
-    one, other = as_int(a), as_int(b)
-    if one is not None or other is not None:
-        return one == other
-    return isinstance(a, ir.Expr) and isinstance(b, ir.Expr) and subject.prover.equal(a, b) is True
+    return proven_equal(subject, comparison.small, start) and not _at_most(subject, comparison, start, size)
 
 
 def _may_reach(subject: Subject, access: Access, start: Value, size: Value) -> bool:

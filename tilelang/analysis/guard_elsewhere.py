@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilelang.analysis.affine import affine, always_inside
-from tilelang.analysis.guard_at_end import Comparison, asks_more, comparisons, same_value
+from tilelang.analysis.comparisons import Comparison, asks_more, comparisons, proven_equal, walks
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.bounds import GUARD_ELSEWHERE
@@ -56,9 +56,9 @@ def _elsewhere(
         for g in guards
         for c in comparisons(named.get(g.condition, g.condition), g.negated)  # type: ignore[call-overload]
     ]
-    if not found or any(same_value(subject, c.small, start) for _, c in found):
+    if not found or any(proven_equal(subject, c.small, start) for _, c in found):
         return None
-    close = [(g, c) for g, c in found if not c.or_equal and same_value(subject, c.large, size)]
+    close = [(g, c) for g, c in found if not c.or_equal and proven_equal(subject, c.large, size)]
     if len(close) != 1 or not _is_close(subject, access, close[0][1].small, start):
         return None
     guard, comparison = close[0]
@@ -68,7 +68,7 @@ def _elsewhere(
         start, comparison.small
     ):
         return None
-    return None if _indexes(subject, guard, comparison) else close[0]
+    return None if walks(subject, guard, comparison.small, comparison.large) else close[0]
 
 
 def _is_close(subject: Subject, access: Access, compared: Value, start: Value) -> bool:
@@ -77,11 +77,11 @@ def _is_close(subject: Subject, access: Access, compared: Value, start: Value) -
     if isinstance(compared, Unknown) or not free_vars(compared):
         return False
     blocks = used & set(subject.launch.block_vars if subject.launch is not None else ())
-    if blocks and same_value(subject, compared, substitute(start, dict.fromkeys(blocks, _ZERO))):
+    if blocks and proven_equal(subject, compared, substitute(start, dict.fromkeys(blocks, _ZERO))):
         return True
     pairs = [(v, w) for v in together for w in together if v in used and w not in used]
     return any(
-        same_value(subject, compared, substitute(start, {v: w})) and _in_place(subject, start, v, w)
+        proven_equal(subject, compared, substitute(start, {v: w})) and _in_place(subject, start, v, w)
         for v, w in pairs
     )
 
@@ -94,21 +94,6 @@ def _in_place(subject: Subject, start: Value, own: ir.Var, other: ir.Var) -> boo
     form = affine(start)
     steps = () if form is None else [c for v, c in form.terms.items() if v is not own]
     return extents[0] == extents[1] or extents[0] in steps
-
-
-def _indexes(subject: Subject, guard: Guard, comparison: Comparison) -> bool:
-    """Whether under the condition what is compared goes along a dimension of this size."""
-    for access in subject.program.accesses:
-        if not any(g.span == guard.span for g in access.context.guards):
-            continue
-        for index, extent in zip(access.indices, access.buffer.shape, strict=False):
-            if isinstance(extent, Unknown) or isinstance(index.start, Unknown):
-                return True
-            if same_value(subject, extent, comparison.large) and same_value(
-                subject, index.start, comparison.small
-            ):
-                return True
-    return False
 
 
 def _problem(

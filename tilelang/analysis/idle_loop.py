@@ -10,14 +10,13 @@ import ast
 import math
 from collections.abc import Iterator
 
-from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.rules.order import IDLE_LOOP, IDLE_VARIABLES
+from tilelang.ir.expressions import loads_of
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Alloc, Bind, For, If, Launch, Node, Store, walk
 from tilelang.ir.values import Unknown, as_int
-from tilelang.parsing import parse
 
 _QUIET = (ast.Pass, ast.Expr, ast.Assign, ast.AnnAssign, ast.For)
 
@@ -32,7 +31,7 @@ def check(subject: Subject) -> Iterator[Problem]:
     idle = list(_idle(subject.program.body))
     if not idle or not any(_does(node) for node in walk(subject.program.body)):
         return
-    written = _loops(subject.text)
+    written = _loops(subject.tree)
     for loop in idle:
         if loop.span.path == subject.program.span.path and _plain(written.get(loop.span.line)):
             yield IDLE_LOOP.at(loop.span, tags=("unnecessary",))
@@ -78,11 +77,9 @@ def _does(node: Node) -> bool:
     return not isinstance(node, Alloc | Bind | For | If | Launch)
 
 
-def _loops(text: str) -> dict[int, ast.For]:
+def _loops(tree: ast.Module | None) -> dict[int, ast.For]:
     """The loops of a text by the line on which what they iterate over begins."""
-    try:
-        tree = parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+    if tree is None:
         return {}
     return {n.iter.lineno: n for n in ast.walk(tree) if isinstance(n, ast.For)}
 

@@ -16,13 +16,15 @@ import numpy as np
 
 from tilelang.analysis.subject import Subject
 from tilelang.ir.evaluate import NotEvaluable, evaluate
-from tilelang.ir.prove import free_vars, substitute
+from tilelang.ir.expressions import spelled_out
+from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Context, Guard, Loop
 from tilelang.ir.values import Unknown, Value, as_int
 
 from tvm import ir  # isort: skip
 
 _MOST_POINTS = 1 << 20
+_Range = tuple[Value, Value]  # first value and extent
 _NONE: Mapping[ir.Var, ir.Expr] = MappingProxyType({})
 _LARGEST = 1 << 60  # that is computed with
 _SAMPLE = 3  # of a long axis: its first and last values, which is where indices leave and meet
@@ -83,7 +85,32 @@ def iterations(
     `sizes`. At most about `most` points are made. None where `values` depend on something that is no number:
     a symbol, memory, a loop of unknown length.
     """
-    ranges = ranges_around(subject, context) | {v: (n, 1) for v, n in (sizes or {}).items()}
+    symbols = sizes or {}
+    ranges = ranges_around(subject, context) | {v: (n, 1) for v, n in symbols.items()}
+    _hold(subject, context, ranges, last_of)
+    wanted: set[ir.Var] = set()
+    for value in values:
+        if isinstance(value, Unknown):
+            return None
+        wanted |= free_vars(value)
+    if not _close(wanted, ranges, subject.definitions):
+        return None
+    guards, undecided = _note_conditions(subject, context, ranges, wanted)
+    sure = not context.maybe and not any(loop in subject.loops_with_jumps for loop in context.loops)
+    empty_depth = _note_empty_loops(subject, context, ranges, wanted)
+    ordered = [v for v in dict.fromkeys((*symbols, *ranges)) if v in wanted]
+    derived = {v: subject.definitions[v] for v in subject.definitions if v in wanted and v not in ranges}
+    found = _enumerate(ordered, ranges, derived, guards, sure, frozenset(last_of), most)
+    if found is None or not (undecided or empty_depth):
+        return found
+    inner = _inside_of(undecided, empty_depth, context) if found.sure else frozenset()
+    return replace(found, sure=False, inner=inner)
+
+
+def _hold(
+    subject: Subject, context: Context, ranges: dict[ir.Var, _Range], last_of: Collection[ir.Var]
+) -> None:
+    """Give one value to what is to stand at its last one, but has no known last value."""
     for var in subject.launch.block_vars if subject.launch is not None else ():
         if var in last_of and not _close({var}, ranges):
             ranges[var] = (0, 1)
@@ -92,25 +119,34 @@ def iterations(
         runs = not isinstance(extent, Unknown) and subject.prover.at_least(extent, 1) is True
         if runs and not _close({var}, ranges, subject.definitions):
             ranges[var] = (low, 1)
-    wanted: set[ir.Var] = set()
-    for value in values:
-        if isinstance(value, Unknown):
-            return None
-        wanted |= free_vars(value)
-    if not _close(wanted, ranges, subject.definitions):
-        return None
-    sure = not context.maybe and not any(loop in subject.loops_with_jumps for loop in context.loops)
-    guards = []
-    undecided: list[Guard] = []
+
+
+def _note_conditions(
+    subject: Subject, context: Context, ranges: Mapping[ir.Var, _Range], wanted: set[ir.Var]
+) -> tuple[list[Guard], list[Guard]]:
+    """The conditions around a statement that depend on its iterations alone, whose variables are added to
+    `wanted`, and the others.
+    """
+    decided: list[Guard] = []
+    others: list[Guard] = []
     for guard in context.guards:
         inside = free_vars(guard.condition)
         if isinstance(guard.condition, Unknown) or not _close(inside, ranges, subject.definitions):
-            undecided.append(guard)
-            continue
-        wanted |= inside
-        guards.append(guard)
-    empty_depth = 0  # of the loops of open length: behind the last one that may be empty
-    for depth, loop in enumerate(context.loops, 1):  # an empty one keeps its body from running at all
+            others.append(guard)
+        else:
+            wanted |= inside
+            decided.append(guard)
+    return decided, others
+
+
+def _note_empty_loops(
+    subject: Subject, context: Context, ranges: Mapping[ir.Var, _Range], wanted: set[ir.Var]
+) -> int:
+    """Add to `wanted` what decides whether a loop is empty, and so whether its body runs at all. How many
+    loops stand around, down to the last one of which that is not known; 0 where there is none.
+    """
+    empty_depth = 0
+    for depth, loop in enumerate(context.loops, 1):
         for var, extent in zip(loop.vars, loop.extents, strict=False):
             number = as_int(extent)
             if var in wanted or (number is not None and number > 0):
@@ -120,13 +156,7 @@ def iterations(
                 wanted |= {var, *inside}
             elif subject.prover.at_least(extent, 1) is not True:
                 empty_depth = depth
-    ordered = [v for v in dict.fromkeys((*(sizes or {}), *ranges)) if v in wanted]
-    derived = {v: subject.definitions[v] for v in subject.definitions if v in wanted and v not in ranges}
-    found = _enumerate(ordered, ranges, derived, guards, sure, frozenset(last_of), most)
-    if found is None or not (undecided or empty_depth):
-        return found
-    inner = _inside_of(undecided, empty_depth, context) if found.sure else frozenset()
-    return replace(found, sure=False, inner=inner)
+    return empty_depth
 
 
 def _inside_of(guards: Sequence[Guard], depth: int, context: Context) -> frozenset[ir.Var]:
@@ -135,7 +165,7 @@ def _inside_of(guards: Sequence[Guard], depth: int, context: Context) -> frozens
     return frozenset(v for loop in context.loops[depth:] for v in loop.vars)
 
 
-def ranges_around(subject: Subject, context: Context) -> dict[ir.Var, tuple[Value, Value]]:
+def ranges_around(subject: Subject, context: Context) -> dict[ir.Var, _Range]:
     """Blocks, threads, then loops from outside in."""
     launch, found = subject.launch, {}
     if launch is not None:
@@ -157,13 +187,13 @@ def variables_behind(subject: Subject, context: Context, values: Iterable[Value]
     return found
 
 
-def _of_loop(loop: Loop) -> dict[ir.Var, tuple[Value, Value]]:
+def _of_loop(loop: Loop) -> dict[ir.Var, _Range]:
     return {v: (m, e) for v, m, e in zip(loop.vars, loop.mins, loop.extents, strict=False)}
 
 
 def _close(
     wanted: set[ir.Var],
-    ranges: Mapping[ir.Var, tuple[Value, Value]],
+    ranges: Mapping[ir.Var, _Range],
     definitions: Mapping[ir.Var, ir.Expr] = _NONE,
 ) -> bool:
     """Add what the bounds and the definitions of `wanted` depend on; False if some of it has no range."""
@@ -183,39 +213,33 @@ def _close(
 
 def _enumerate(
     ordered: list[ir.Var],
-    ranges: Mapping[ir.Var, tuple[Value, Value]],
+    ranges: Mapping[ir.Var, _Range],
     derived: Mapping[ir.Var, ir.Expr],
     guards: list[Guard],
     sure: bool,
     last_of: frozenset[ir.Var],
     most: int,
 ) -> Iterations | None:
+    """All points of `ordered`, from outside in; `derived` names have their values at each."""
+    sizes = [1 if v in last_of else as_int(ranges[v][1]) for v in ordered]
     env: dict[int, Any] = {}
     active: np.ndarray = np.ones((), bool)
-    whole = True
-    sizes = [1 if v in last_of else as_int(ranges[v][1]) for v in ordered]
-    left = most
+    whole, left = True, most
     try:
         for k, var in enumerate(ordered):
-            low, extent = (np.asarray(_number(_spelled_out(b, derived), env)) for b in ranges[var])
+            low, extent = (np.asarray(_number(spelled_out(b, derived), env)) for b in ranges[var])
             first, end = int(low.min()), int((low + extent).max())
             if end <= first:
                 return None
             # Axes that come later need room too; those of unknown length are taken to be short.
             later = int(np.prod([s or 1 for s in sizes[k + 1 :]], dtype=np.int64))
-            axis = np.arange(first, end) if end - first <= most else np.array([first, end - 1])
-            if var in last_of:
-                axis, whole = axis[-1:], False
-            if len(axis) * max(1, later) > left:
-                keep = min(len(axis), _SAMPLE)
-                axis = np.unique(np.concatenate([axis[: keep - 1], axis[-1:]]))
-                whole = False
-            left //= max(1, len(axis))
-            shape = [1] * len(ordered)
-            shape[k] = len(axis)
-            env[var.__chandle__()] = axis.reshape(shape)
+            axis = np.array([end - 1]) if var in last_of else _axis(first, end, left // max(1, later))
+            whole = whole and len(axis) == end - first
+            left //= len(axis)
+            here = env[var.__chandle__()] = axis.reshape(
+                [len(axis) if j == k else 1 for j in range(len(sizes))]
+            )
             if low.ndim or extent.ndim:
-                here = env[var.__chandle__()]
                 active = active & (here >= low) & (here < low + extent)
         for var, value in derived.items():  # in the order of the program: later ones use earlier ones
             env[var.__chandle__()] = np.asarray(_number(value, env))
@@ -232,13 +256,11 @@ def _enumerate(
     return Iterations(tuple(ordered), env, np.broadcast_to(active, full), sure, whole)
 
 
-def _spelled_out(value: Value, derived: Mapping[ir.Var, ir.Expr]) -> Value:
-    """A bound without derived names: they get their values when all axes are there."""
-    for _ in derived:
-        if not isinstance(value, ir.Expr) or not free_vars(value) & derived.keys():
-            break
-        value = substitute(value, derived)
-    return value
+def _axis(first: int, end: int, room: int) -> np.ndarray:
+    """All values from `first` to before `end`, or its ends where there is not as much room."""
+    if end - first <= max(room, _SAMPLE):
+        return np.arange(first, end)
+    return np.array([*range(first, first + _SAMPLE - 1), end - 1])
 
 
 def _number(value: Value, env: Mapping[int, Any]) -> Any:

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tilelang.analysis import guard_at_end
-from tilelang.analysis.collisions import loads_of
+from tilelang.analysis.comparisons import Comparison, comparisons
 from tilelang.analysis.global_places import global_places
-from tilelang.analysis.guard_at_end import Comparison, comparisons
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rule import Rule
 from tilelang.diagnostics.rules.bounds import FIRST_LEFT_OUT, KEEPS_ONE_MORE, KEEPS_THE_REST, MASK_AND_LOOP
 from tilelang.diagnostics.span import Span
 from tilelang.ir.evaluate import is_choice
+from tilelang.ir.expressions import loads_of, spelled_out
 from tilelang.ir.prove import free_vars, operands_of, substitute
 from tilelang.ir.tile_program import Bind, Context, Loop, Store, walk
 from tilelang.ir.values import Unknown, Value, as_int, show
@@ -90,7 +90,7 @@ def _all_kept(subject: Subject, names: dict[ir.Var, Value]) -> Iterator[_Kept]:
         if isinstance(node, Store):
             for choice in _choices(node.value):
                 condition, yes, no = choice.args
-                read = [bool(loads_of(_spelled_out(v, names))) for v in (yes, no)]
+                read = [bool(loads_of(spelled_out(v, names))) for v in (yes, no)]
                 if read[0] != read[1]:
                     yield _Kept(condition, read[1], node.span, node.context, chosen=True)
 
@@ -106,7 +106,7 @@ def _choices(value: Value) -> Iterator[ir.Call]:
 def _found(subject: Subject, kept: _Kept, names: dict[ir.Var, Value]) -> tuple[Rule, _Walk] | None:
     if isinstance(kept.condition, Unknown):
         return None
-    condition = _spelled_out(kept.condition, names)
+    condition = spelled_out(kept.condition, names)
     for comparison in comparisons(condition, kept.negated):
         for inside, (small, large) in ((True, _sides(comparison)), (False, _sides(comparison)[::-1])):
             walked = _walked(subject, kept.context, small, large, names)
@@ -189,7 +189,7 @@ def _walked(
         if len(inner) != 1 or as_int(inner[0][1]) != tile or _step(subject, left, inner[0][0]) != 1:
             continue
         length = subject.prover.simplify(substitute(left, {var: 0, inner[0][0]: 0}))
-        rounded = _rounded(subject, _spelled_out(extent, names) + first, length, tile)
+        rounded = _rounded(subject, spelled_out(extent, names) + first, length, tile)
         if rounded is not None:
             return _Walk(loop, length, tile, rounded, first)
     return None
@@ -217,9 +217,3 @@ def _rounded(subject: Subject, extent: Value, length: Value, tile: int) -> _Coun
     if subject.prover.equal(extent, X.floordiv(length, tile)) is True:
         return "down"
     return None
-
-
-def _spelled_out(value: Value, names: dict[ir.Var, Value]) -> Value:
-    for _ in range(4):  # names of names
-        value = substitute(value, names)
-    return value

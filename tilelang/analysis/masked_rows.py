@@ -14,7 +14,7 @@ from tilelang.analysis.affine import affine
 from tilelang.analysis.subject import Subject
 from tilelang.analysis.tensor_use import usual_sizes
 from tilelang.ir.evaluate import NotEvaluable, evaluate, is_choice
-from tilelang.ir.prove import substitute
+from tilelang.ir.expressions import conjuncts, spelled_out, without_casts
 from tilelang.ir.tile_program import Store, walk
 from tilelang.ir.values import Buffer, Unknown, Value, as_int
 
@@ -59,8 +59,7 @@ def _kept(value: Value) -> tuple[Value, bool] | None:
 
 
 def _is_minus_infinity(value: Value) -> bool:
-    while isinstance(value, X.Cast):
-        value = value.value
+    value = without_casts(value)
     return isinstance(value, X.FloatImm) and value.value == -float("inf")
 
 
@@ -79,7 +78,7 @@ class _Mask:
         self._subject = subject
         self._store = store
         self._negated = negated
-        self._condition = _spelled_out(subject, condition)
+        self._condition = spelled_out(condition, subject.definitions)
         self._column = column
         self._rows = rows
 
@@ -120,7 +119,7 @@ class _Mask:
             raise NotEvaluable
         holds = np.broadcast_to(np.asarray(evaluate(self._condition, env)).astype(bool), full) ^ self._negated
         asked = np.ones(full, bool)
-        for leaf in _conjuncts(self._condition, self._negated):
+        for leaf in conjuncts(self._condition, self._negated):
             if not self._about_columns(leaf[0]):
                 asked &= np.asarray(evaluate(leaf[0], env)).astype(bool) ^ leaf[1]
         row = self._rows[0]
@@ -153,12 +152,6 @@ class _Mask:
         return None if rows & columns or columns & blocks else rows
 
 
-def _spelled_out(subject: Subject, value: Value) -> Value:
-    for _ in range(4):  # names of names
-        value = substitute(value, subject.definitions)
-    return value
-
-
 def _leaves(condition: Value) -> Iterator[Value]:
     if isinstance(condition, X.Not):
         yield from _leaves(condition.a)
@@ -167,17 +160,6 @@ def _leaves(condition: Value) -> Iterator[Value]:
         yield from _leaves(condition.b)
     else:
         yield condition
-
-
-def _conjuncts(condition: Value, negated: bool) -> Iterator[tuple[Value, bool]]:
-    """Conditions that all have to hold, with whether the contrary is meant."""
-    if isinstance(condition, X.Not):
-        yield from _conjuncts(condition.a, not negated)
-    elif isinstance(condition, X.Or if negated else X.And):
-        yield from _conjuncts(condition.a, negated)
-        yield from _conjuncts(condition.b, negated)
-    else:
-        yield condition, negated
 
 
 def _difference(condition: Value) -> Mapping[ir.Var, int] | None:

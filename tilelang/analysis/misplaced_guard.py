@@ -12,15 +12,15 @@ import ast
 from collections.abc import Iterator
 
 from tilelang.analysis.affine import always_inside
+from tilelang.analysis.comparisons import asks_more, comparisons, proven_equal, walks
 from tilelang.analysis.dimension_names import DimensionNames
-from tilelang.analysis.guard_at_end import asks_more, comparisons, same_value
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Edit, Fix, Problem, Related
 from tilelang.diagnostics.rules.bounds import MISPLACED_GUARD
 from tilelang.diagnostics.span import Span
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Access, Guard
-from tilelang.ir.values import Index, Unknown, Value, show
+from tilelang.ir.values import Index, Unknown, show
 from tilelang.ops.operands import declared
 from tilelang.ops.source_edits import span_text
 
@@ -59,14 +59,14 @@ def _other_dimension(subject: Subject, access: Access, dim: int, index: Index) -
             subject.definitions.get(guard.condition, guard.condition),  # type: ignore[call-overload]
             guard.negated,
         )
-        if same_value(subject, c.small, start)
+        if proven_equal(subject, c.small, start)
     ]
     if len(bounds) != 1 or bounds[0][1].or_equal or always_inside(subject.ranges, start, 1, size):
         return None
     guard, bound = bounds[0]
     if any(asks_more(subject, g.condition, start) for g in access.context.guards):
         return None
-    if _walks(subject, guard, start, bound.large):
+    if walks(subject, guard, start, bound.large):
         return None
     written = _names_in(span_text(guard.span, subject.text)) if _here(subject, guard) else set()
     names = subject.shared(DimensionNames)
@@ -79,24 +79,11 @@ def _other_dimension(subject: Subject, access: Access, dim: int, index: Index) -
             and mine != word
             and (word in written or isinstance(bound.large, ir.Var))
             and names.same(access.buffer, dim, access.buffer, other) is False
-            and same_value(subject, bound.large, access.buffer.shape[other])
-            and not same_value(subject, access.indices[other].start, start)
+            and proven_equal(subject, bound.large, access.buffer.shape[other])
+            and not proven_equal(subject, access.indices[other].start, start)
         ):
             return guard, other
     return None
-
-
-def _walks(subject: Subject, guard: Guard, start: Value, size: Value) -> bool:
-    """Whether under the condition the index goes along a dimension that has this size."""
-    for access in subject.program.accesses:
-        if not any(g.span == guard.span for g in access.context.guards):
-            continue
-        for index, extent in zip(access.indices, access.buffer.shape, strict=False):
-            if isinstance(extent, Unknown) or isinstance(index.start, Unknown):
-                return True
-            if same_value(subject, extent, size) and same_value(subject, index.start, start):
-                return True
-    return False
 
 
 def _here(subject: Subject, guard: Guard) -> bool:

@@ -10,6 +10,7 @@ different one; a product whose rows or columns begin a few elements beside those
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
@@ -163,13 +164,9 @@ def _compared(subject: Subject, written: Written, source: Origin) -> bool:
     if to.start is None or start is None:
         return False
     if len(to.buffer.shape) > 1:
-        for place in subject.shared(global_places):
-            if not place.writes or place.buffer is not to.buffer:
-                continue
-            for d, first in enumerate(place.starts):
-                form = affine(first) if d != to.dim else None
-                if form is not None and all(form.coefficient(v) == c for v, c in start.terms.items()):
-                    return False
+        there = subject.shared(_written_terms).get(to.buffer, ())
+        if any(d != to.dim and start.terms.items() <= terms for d, terms in there):
+            return False
     return any(
         o.buffer is source.buffer
         and o.dim == source.dim
@@ -177,6 +174,17 @@ def _compared(subject: Subject, written: Written, source: Origin) -> bool:
         and set(o.start.terms) == set(to.start.terms)
         for o in written.axis or ()
     )
+
+
+def _written_terms(subject: Subject) -> dict[Buffer, set[tuple[int, frozenset[tuple[ir.Var, int]]]]]:
+    """Of the writes to each tensor: dimensions, and what their indices move with."""
+    found: defaultdict[Buffer, set[tuple[int, frozenset[tuple[ir.Var, int]]]]] = defaultdict(set)
+    for place in subject.shared(global_places):
+        for dim, first in enumerate(place.starts if place.writes else ()):
+            form = affine(first)
+            if form is not None:
+                found[place.buffer].add((dim, frozenset(form.terms.items())))
+    return found
 
 
 def _of_the_result(subject: Subject, source: Origin, to: Origin) -> bool:

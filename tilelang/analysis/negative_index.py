@@ -9,6 +9,7 @@ from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.bounds import NEGATIVE_INDEX
 from tilelang.diagnostics.span import Span
+from tilelang.ir.expressions import without_casts
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Bind, Context, For, If, Jump, Loop, Node, walk
 from tilelang.ir.values import Buffer, Index, Region, as_int, show
@@ -99,8 +100,7 @@ def _loaded(value: Any, sources: dict[ir.Var, Any]) -> ir.Var | None:
     """The table of signed integers that a value is read from, with a number or a variable added at most; none
     where that number makes an element -1, the padding, the first place.
     """
-    while isinstance(value, X.Cast):
-        value = value.value
+    value = without_casts(value)
     if isinstance(value, X.Sub) and (as_int(value.b) or 0) > 0:
         return _loaded(value.a, sources)
     if isinstance(value, X.Add):

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilelang.analysis.affine import affine
-from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.global_places import global_places
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.bounds import ONE_ROW_FOR_ALL
 from tilelang.diagnostics.span import Span
+from tilelang.ir.expressions import loads_of
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Store, walk
 from tilelang.ir.values import Buffer, Unknown, as_int, show

@@ -20,7 +20,6 @@ from tilelang.analysis.softmax_tiles import (
     operand_buffer,
     parts_of,
     terms_of,
-    uncast,
 )
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
@@ -37,6 +36,7 @@ from tilelang.diagnostics.rules.order import (
 )
 from tilelang.diagnostics.span import Span
 from tilelang.ir.evaluate import is_choice
+from tilelang.ir.expressions import without_casts
 from tilelang.ir.tile_program import Loop
 from tilelang.ir.values import Buffer, Unknown, as_int
 from tilelang.ops.reduce import reduced_dim
@@ -174,7 +174,7 @@ def _overwritten(softmax: Softmax) -> _Found:
         for write in softmax.writes[running.tile]:
             if write.record is not None or running.loop not in write.loops:
                 continue
-            value = uncast(write.value)
+            value = without_casts(write.value)
             sums = softmax.read(value) & softmax.weights if isinstance(value, X.Add | X.Mul) else set()
             if sums and not any(isinstance(part, X.Max) for part in parts_of(value)):
                 yield (
@@ -220,7 +220,7 @@ def _factors(softmax: Softmax) -> _Found:
 
 def _adds_a_sum(softmax: Softmax, write: Write) -> bool:
     """Whether a statement adds what T.reduce_sum made of a tile."""
-    value = uncast(write.value)
+    value = without_casts(write.value)
     sides = [softmax.loaded(v) for v in (value.a, value.b)] if isinstance(value, X.Add) else []
     records = [w.record for b in sides if b in softmax.writes for w in softmax.writes[b] if w.record]
     return any(r.op == "reduce" and r.value("kind") == "sum" for r in records)
@@ -246,7 +246,7 @@ def _not_exponentiated(softmax: Softmax) -> _Found:
         assert scores is not None
         for part, write in _sums_of(softmax, scores, running):
             for total in softmax.stores:
-                value = uncast(total.value)
+                value = without_casts(total.value)
                 rescaled = running.loop in total.loops and isinstance(value, X.Add)
                 if not rescaled or part not in softmax.read(value):
                     continue
@@ -349,7 +349,7 @@ def _totals_of(softmax: Softmax, weights: dict[Buffer, Buffer]) -> Iterator[tupl
             else:
                 sums[tile] = source
     for write in softmax.stores:
-        value, target = uncast(write.value), softmax.targets[write]
+        value, target = without_casts(write.value), softmax.targets[write]
         if isinstance(value, X.Add):
             sides = [softmax.loaded(v) for v in (value.a, value.b)]
             part = next((b for b in sides if b in sums), None)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.subject import Subject, is_assumption
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import CHANGED_BY_LAUNCH, DONE_OUTSIDE_LAUNCH
 from tilelang.diagnostics.span import Span
+from tilelang.ir.expressions import loads_of
 from tilelang.ir.tile_ops import CHECK, is_call
 from tilelang.ir.tile_program import Bind, Do, Evaluate, For, If, Launch, Node, Store, walk
 from tilelang.ir.values import Buffer

@@ -15,7 +15,7 @@ from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import OVERWRITTEN_IN_LOOP
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Do, For, Loop, Store, walk
-from tilelang.ir.values import Buffer, Unknown, Value, as_int
+from tilelang.ir.values import Buffer, Unknown, as_int, same_size
 
 from tvm import ir  # isort: skip
 
@@ -38,7 +38,7 @@ def check(subject: Subject) -> Iterator[Problem]:
 
 def _overwrite(history: History, loop: Loop) -> tuple[Touch, Touch] | None:
     """A write that replaces the whole tile in each iteration, and the read behind the loop."""
-    inside = [t for t in history.touches if loop in t.context.loops]
+    inside = history.inside(loop)
     if any(t.context.guards or t.context.maybe for t in inside):
         return None
     own = {t.order for t in inside if t.mode == "write" and t.record is None}  # of stores that read it too
@@ -46,7 +46,8 @@ def _overwrite(history: History, loop: Loop) -> tuple[Touch, Touch] | None:
         return None
     writes = [t for t in inside if t.mode == "write" and loop in t.steady]
     if any(t.mode == "read" or (t.record is not None and t.record.op in _WORK) for t in inside):
-        first = next((t for t in writes if _whole(history.buffer, t)), None) or _anew(history, inside)
+        first = next((t for t in writes if t.record is not None and t.is_whole(history.buffer)), None)
+        first = first or _anew(history, inside)
     elif inside and _is_started(history, inside[0]):
         first = next((t for t in writes if _every_element(history.buffer, t)), None)
     else:
@@ -63,14 +64,6 @@ def _anew(history: History, inside: list[Touch]) -> Touch | None:
     read = any(t.order == first.order and t.mode == "read" for t in inside)
     every = first.mode == "write" and _every_element(history.buffer, first)
     return first if every and not read and _is_started(history, first) else None
-
-
-def _whole(buffer: Buffer, touch: Touch) -> bool:
-    if touch.record is None or touch.starts is None or len(touch.extents) != len(buffer.shape):
-        return False
-    return all(as_int(s) == 0 for s in touch.starts) and all(
-        _same(e, d) for e, d in zip(touch.extents, buffer.shape, strict=True)
-    )
 
 
 def _is_started(history: History, first: Touch) -> bool:
@@ -92,12 +85,8 @@ def _every_element(buffer: Buffer, touch: Touch) -> bool:
     }
     used = [s for s in touch.starts if isinstance(s, ir.Var) and s in sizes]
     return len(set(used)) == len(touch.starts) and all(
-        _same(sizes[s], d) for s, d in zip(used, buffer.shape, strict=True)
+        same_size(sizes[s], d) for s, d in zip(used, buffer.shape, strict=True)
     )
-
-
-def _same(a: Value, b: Value) -> bool:
-    return a is b or (as_int(a) is not None and as_int(a) == as_int(b))
 
 
 def _several(loop: Loop) -> bool:

@@ -10,7 +10,6 @@ from tilelang.analysis.collisions import (
     Touching,
     cell_text,
     collisions,
-    loads_of,
     number_at,
     same_value,
 )
@@ -20,6 +19,7 @@ from tilelang.analysis.subject import Subject, soften
 from tilelang.arch.atomics import atomic_dtypes
 from tilelang.diagnostics.problem import Fix, Problem, Related, Severity
 from tilelang.diagnostics.rules.order import PARALLEL_REDUCTION_RACE, PARALLEL_REDUCTION_WHERE
+from tilelang.ir.expressions import loads_of
 from tilelang.ir.folds import fold_into
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Store, walk

@@ -11,7 +11,6 @@ from tilelang.analysis.collisions import (
     cell_text,
     collisions,
     differs,
-    loads_of,
     met_beside,
     same_value,
 )
@@ -22,6 +21,7 @@ from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rule import Rule
 from tilelang.diagnostics.rules.order import PARALLEL_WRITE_HINT, PARALLEL_WRITE_RACE
+from tilelang.ir.expressions import loads_of
 from tilelang.ir.tile_program import Store
 from tilelang.ops.operands import declared
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import (
@@ -17,6 +16,7 @@ from tilelang.diagnostics.rules.order import (
     PIPELINE_SCHEDULE_LENGTH,
     PIPELINE_SCHEDULE_TWICE,
 )
+from tilelang.ir.expressions import loads_of
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Alloc, Bind, Do, For, Loop, Node, Store, walk
 from tilelang.ir.values import Buffer, as_int

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.parallel_reduction_race import reduction_of
 from tilelang.analysis.subject import PRIVATE_SCOPES, Subject, soften
 from tilelang.analysis.thread_names import names_threads
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import PRIVATE_REDUCTION
 from tilelang.ir.evaluate import is_pure_call
+from tilelang.ir.expressions import loads_of
 from tilelang.ir.prove import free_vars, operands_of
 from tilelang.ir.tile_program import Alloc, Bind, Do, Evaluate, For, If, Node, Store, walk
 from tilelang.ir.values import Buffer, as_int

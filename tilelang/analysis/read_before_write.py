@@ -25,7 +25,7 @@ from tilelang.diagnostics.rules.order import (
 from tilelang.diagnostics.span import Span
 from tilelang.ir.evaluate import NotEvaluable
 from tilelang.ir.prove import free_vars
-from tilelang.ir.tile_program import Evaluate, walk
+from tilelang.ir.tile_program import Evaluate, Loop, walk
 from tilelang.ir.values import Buffer, as_int
 from tilelang.ops.operands import declared
 from tilelang.ops.reduce import reduced_dim
@@ -109,7 +109,8 @@ def _partly(subject: Subject, history: History) -> Iterator[Problem]:
         for dim, size in enumerate(shape):
             if size is None or not _matters(subject, read, dim, len(shape)):
                 continue
-            before = [w for w in others if w.may_precede(read) or _steps_before(subject, w, read, dim)]
+            steps = _steps_with(subject, read, dim)
+            before = [w for w in others if w.may_precede(read) or not steps.isdisjoint(w.context.loops)]
             missing = _missing(subject, read, before, dim, size)
             if missing is not None:
                 yield soften(_part_problem(subject, history, read, before, dim, missing), read.context)
@@ -160,11 +161,8 @@ def _element(
         return None
     if read.record is not None and read.record.op != "reduce":
         return None
-    before = [
-        w
-        for w in others
-        if w.may_precede(read) or any(_steps_before(subject, w, read, d) for d in range(len(sizes)))
-    ]
+    steps = {loop for dim in range(len(sizes)) for loop in _steps_with(subject, read, dim)}
+    before = [w for w in others if w.may_precede(read) or not steps.isdisjoint(w.context.loops)]
     taken = _touched(subject, read, sizes, surely=True)
     for write in before if taken is not None else ():
         written = _touched(subject, write, sizes, surely=False)
@@ -206,14 +204,16 @@ def _touched(subject: Subject, touch: Touch, sizes: list[int], *, surely: bool) 
     return flags
 
 
-def _steps_before(subject: Subject, write: Touch, read: Touch, dim: int) -> bool:
-    """Whether the read moves on with a loop around both, so that what it meets may have been written by an
+def _steps_with(subject: Subject, read: Touch, dim: int) -> set[Loop]:
+    """The loops in order with which a read moves on, so that what it meets may have been written by an
     iteration before: of two halves that change places, the first iteration reads only one.
     """
     assert read.starts is not None
+    loops = [loop for loop in read.context.loops if loop.kind != "Parallel"]
+    if not loops:
+        return set()
     behind = variables_behind(subject, read.context, (read.starts[dim], read.extents[dim]))
-    common = [a for a in write.context.loops if a in read.context.loops and a.kind != "Parallel"]
-    return any(v in behind for loop in common for v in loop.vars)
+    return {loop for loop in loops if not behind.isdisjoint(loop.vars)}
 
 
 def _fills(write: Touch, shape: list[int | None]) -> bool:

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from tvm import ir
 
-from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.parallel_reduction_race import parallel_stores
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.layout import REDUCER_UPDATE
+from tilelang.ir.expressions import loads_of
 from tilelang.ir.folds import fold_into, same_element
 from tilelang.ir.tile_program import Store
 from tilelang.ir.values import show

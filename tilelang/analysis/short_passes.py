@@ -16,10 +16,10 @@ import numpy as np
 
 from tilelang.analysis import output_not_written, partly_used
 from tilelang.analysis.affine import Affine, affine
+from tilelang.analysis.comparisons import comparisons
 from tilelang.analysis.coverage import ranges_text
 from tilelang.analysis.dimension_names import DimensionNames
 from tilelang.analysis.global_places import GlobalPlace, global_places
-from tilelang.analysis.guard_at_end import comparisons
 from tilelang.analysis.subject import Subject
 from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
 from tilelang.diagnostics.problem import Problem, Related

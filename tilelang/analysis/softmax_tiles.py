@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.contents import histories
 from tilelang.analysis.subject import Subject, is_tile
 from tilelang.diagnostics.span import Span
 from tilelang.ir.evaluate import is_choice
+from tilelang.ir.expressions import loads_of, without_casts
 from tilelang.ir.tile_program import Context, Do, Loop, OpRecord, Store, walk
 from tilelang.ir.values import Buffer, Region, Value, as_int
 
@@ -98,7 +98,7 @@ class Softmax:
 
     def loaded(self, value: Value) -> Buffer | None:
         """The buffer of an expression that is one element, whatever dtype it is turned into."""
-        value = uncast(value)
+        value = without_casts(value)
         return self.by_var.get(value.source) if isinstance(value, ir.TensorLoad) else None
 
     def read(self, value: Value) -> set[Buffer]:
@@ -125,7 +125,7 @@ class Softmax:
         return self._maximum_of(write.value, members)
 
     def _maximum_of(self, value: Value, members: set[Buffer]) -> bool:
-        value = uncast(value)
+        value = without_casts(value)
         if isinstance(value, X.Max):
             return True
         if is_choice(value):
@@ -135,7 +135,7 @@ class Softmax:
     def _makes_maximum(self, write: Write) -> bool:
         if write.record is not None:
             return write.record.op == "reduce" and write.record.value("kind") == "max"
-        return isinstance(uncast(write.value), X.Max)
+        return isinstance(without_casts(write.value), X.Max)
 
     @cached_property
     def running(self) -> list[Running]:
@@ -164,7 +164,7 @@ class Softmax:
     def _taken(self, new: Buffer | None, old: Buffer, kept: Write) -> Write | None:
         """The statement that makes a new maximum of the old one, before a step keeps it."""
         for write in self.writes[new] if new is not None else ():
-            value = uncast(write.value)
+            value = without_casts(write.value)
             earlier = write.loop is kept.loop and write.order < kept.order
             if earlier and isinstance(value, X.Max) and old in map(self.loaded, (value.a, value.b)):
                 return write
@@ -174,13 +174,13 @@ class Softmax:
         if write.record is not None:
             kept = as_int(write.record.value("clear", True)) == 0
             return kept and self._makes_maximum(write)
-        value = uncast(write.value)
+        value = without_casts(write.value)
         return isinstance(value, X.Max) and tile in (self.loaded(value.a), self.loaded(value.b))
 
     def _scores(self, write: Write, without: Buffer) -> Buffer | None:
         if write.record is not None:
             return operand_buffer(write.record, "buffer")
-        value = uncast(write.value)
+        value = without_casts(write.value)
         others = [b for v in (value.a, value.b) if (b := self.loaded(v)) is not None and b is not without]
         for other in others:  # a maximum of this tile's scores, taken on its own
             for source in self.writes.get(other, ()):
@@ -206,7 +206,7 @@ class Softmax:
         return self._makes_weight(write) or write.source() in members
 
     def _weight_of(self, value: Value, members: set[Buffer]) -> bool:
-        value = uncast(value)
+        value = without_casts(value)
         if is_exponential(value):
             return True
         if isinstance(value, X.Add | X.Mul | X.Div):
@@ -268,14 +268,8 @@ class Softmax:
 # -- Expressions
 
 
-def uncast(value: Value) -> Value:
-    while isinstance(value, X.Cast):
-        value = value.value
-    return value
-
-
 def number_of(value: Value) -> float | None:
-    value = uncast(value)
+    value = without_casts(value)
     if isinstance(value, X.FloatImm | X.IntImm):
         value = value.value
     return float(value) if isinstance(value, int | float) and not math.isnan(value) else None
@@ -297,7 +291,7 @@ def is_exponential(value: Value) -> bool:
 
 def parts_of(value: Value) -> Iterator[Any]:
     """All expressions in an expression, itself first."""
-    value = uncast(value)
+    value = without_casts(value)
     if not isinstance(value, ir.Expr):
         return
     yield value
@@ -311,7 +305,7 @@ def parts_of(value: Value) -> Iterator[Any]:
 
 def terms_and_factors_of(value: Value) -> Iterator[Any]:
     """What a value is made of by sums and products."""
-    value = uncast(value)
+    value = without_casts(value)
     if isinstance(value, X.Add | X.Mul | X.Div):
         yield from terms_and_factors_of(value.a)
         yield from terms_and_factors_of(value.b)
@@ -327,7 +321,7 @@ def exponents_of(value: Value) -> Iterator[Value]:
 
 def terms_of(value: Value, sign: int = 1) -> Iterator[tuple[int, Value]]:
     """The terms of a sum with their signs; a factor that reads no memory is left out."""
-    value = uncast(value)
+    value = without_casts(value)
     if isinstance(value, X.Add | X.Sub):
         yield from terms_of(value.a, sign)
         yield from terms_of(value.b, -sign if isinstance(value, X.Sub) else sign)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilelang.analysis.contents import History, Touch, histories, sure_loads
+from tilelang.analysis.contents import History, Touch, histories, stores_by_place, sure_loads
 from tilelang.analysis.read_before_write import place_of
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Problem, Related, Severity
@@ -46,16 +46,18 @@ def check(subject: Subject) -> Iterator[Problem]:
 
 def _stale(subject: Subject, history: History) -> tuple[Touch, Loop, Touch] | None:
     """The first read and its loop, and the load."""
-    for read in history.reads:
+    writes = history.writes
+    loads = [t for t in writes if _loads_a_piece(subject, history.buffer, t)]
+    for read in history.reads if loads else ():
         later = _loops(read)
         if len(later) != 1 or not _only_updates(history, later[0]):
             continue
-        inside = [t for t in history.touches if later[0] in t.context.loops]
-        if inside[0] is not read:  # the first of the loop
+        if history.inside(later[0])[0] is not read:  # the first of the loop
             continue
-        before = [t for t in history.writes if t.order < read.order]
-        load = next((t for t in before if _loads_a_piece(subject, history.buffer, t)), None)
-        if load is None or any(_loops(t) != _loops(load) for t in before if t.order > load.order):
+        load = next((t for t in loads if t.order < read.order), None)
+        if load is None or any(
+            _loops(t) != _loops(load) for t in writes if load.order < t.order < read.order
+        ):
             continue
         (earlier,) = _loops(load)
         if (
@@ -74,7 +76,7 @@ def _loops(touch: Touch) -> list[Loop]:
 
 def _only_updates(history: History, loop: Loop) -> bool:
     """Whether all that a loop writes to a tile is made of what the tile holds."""
-    inside = [t for t in history.touches if loop in t.context.loops]
+    inside = history.inside(loop)
     read = {t.order for t in inside if t.mode == "read" and t.record is None}
     return loop.kind in _IN_ORDER and all(
         t.mode == "read" or (t.record is None and t.order in read) for t in inside
@@ -89,10 +91,10 @@ def _loads_a_piece(subject: Subject, tile: Buffer, touch: Touch) -> bool:
     variables = set(loops[0].vars)
     if touch.record is not None:
         src = touch.record.region("src") if touch.record.op == "copy" else None
-        if src is None or src.buffer.scope != "global" or not _whole(tile, touch):
+        if src is None or src.buffer.scope != "global" or not touch.is_whole(tile):
             return False
         return any(variables & free_vars(s) for s in src.starts)
-    values = [n.value for n in walk(subject.program.body) if isinstance(n, Store) and n.span == touch.span]
+    values = [store.value for store in subject.shared(stores_by_place).get(touch.span, ())]
     parallel = set(touch.context.parallel_vars())
     indices = [s for s in touch.starts or () if isinstance(s, ir.Var) and s in parallel]
     if len(indices) != len(tile.shape) or len(values) != 1:
@@ -100,15 +102,6 @@ def _loads_a_piece(subject: Subject, tile: Buffer, touch: Touch) -> bool:
     tensors = {b.var for b in subject.program.buffers if b.known and b.scope == "global"}
     names = free_vars(values[0])
     return bool(variables & names) and bool(tensors & names)
-
-
-def _whole(tile: Buffer, touch: Touch) -> bool:
-    if touch.starts is None or len(touch.extents) != len(tile.shape):
-        return False
-    return all(as_int(s) == 0 for s in touch.starts) and all(
-        e is d or (as_int(e) is not None and as_int(e) == as_int(d))
-        for e, d in zip(touch.extents, tile.shape, strict=True)
-    )
 
 
 def _as_long(subject: Subject, a: Loop, b: Loop) -> bool:
@@ -144,8 +137,7 @@ def _steps_differ(subject: Subject, tile: Buffer, later: Loop, load: Touch) -> b
     compute with their number, or bring the pieces that the tile held into another one.
     """
     variables = set(later.vars)
-    nodes = list(walk(subject.program.body))
-    stores = [n for n in nodes if isinstance(n, Store) and later in n.context.loops]
+    stores = [n for n in walk(subject.program.body) if isinstance(n, Store) and later in n.context.loops]
     if any(_counts(s.value, variables) for s in stores):
         return True
     sources = {
@@ -156,7 +148,7 @@ def _steps_differ(subject: Subject, tile: Buffer, later: Loop, load: Touch) -> b
         if access.mode == "read"
     }
     if load.record is None:
-        filled = [n for n in nodes if isinstance(n, Store) and n.span == load.span]
+        filled = subject.shared(stores_by_place).get(load.span, ())
         read = {v for n in filled for v in sure_loads(n.value)}
         sources = {b for b in subject.program.buffers if b.known and b.var in read and b.scope == "global"}
     again = [

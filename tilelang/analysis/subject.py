@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,6 +32,7 @@ from tilelang.ops.tile_op import CheckContext, RegionAccess
 
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
+from tilelang.parsing import parse
 
 T = TypeVar("T")
 PRIVATE_SCOPES = frozenset({"local", "local.var"})
@@ -119,6 +121,14 @@ class Subject:
     @cached_property
     def records(self) -> list[OpRecord]:
         return list(self.program.ops())
+
+    @cached_property
+    def tree(self) -> ast.Module | None:
+        """The module's text as Python reads it, None where it does not."""
+        try:
+            return parse(self.text)
+        except (SyntaxError, ValueError, RecursionError):
+            return None
 
     def shared(self, compute: Callable[[Subject], T]) -> T:
         """The result of `compute`, made once for all rules that ask."""

@@ -11,13 +11,14 @@ from dataclasses import replace
 
 from tilelang.analysis.arbitrary_data import arbitrary_data
 from tilelang.analysis.collisions import Touching, cell_text, differs, met_beside
-from tilelang.analysis.data_conditions import data_conditions, reading_names, written_out
+from tilelang.analysis.data_conditions import data_conditions, reading_names
 from tilelang.analysis.parallel_reduction_race import updates_itself
 from tilelang.analysis.subject import Subject, soften
 from tilelang.analysis.thread_names import names_threads
 from tilelang.arch.tables import features
 from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.order import THREAD_UPDATE_RACE, THREAD_WRITE_RACE
+from tilelang.ir.expressions import spelled_out
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Launch, Store, walk
 from tilelang.ir.values import Unknown, as_int
@@ -34,8 +35,8 @@ def check(subject: Subject) -> Iterator[Problem]:
     names = subject.shared(reading_names)
     threads = _threads(launch)
     for node in _stores(launch):
-        own = {v for i in node.indices for v in free_vars(written_out(i, names))}
-        value = written_out(node.value, names)  # type: ignore[arg-type]
+        own = {v for i in node.indices for v in free_vars(spelled_out(i, names))}
+        value = spelled_out(node.value, names)  # type: ignore[arg-type]
         if own & set(threads) or not set(threads) & free_vars(value):
             continue
         if data_conditions(subject, node.context) is None:

@@ -58,13 +58,19 @@ def _step(subject: Subject, start: Value) -> int | None:
     """By how much a start grows with the innermost loop, or the one block variable, that it follows."""
     if not isinstance(start, ir.Expr):
         return None
-    found = [v for v in subject.ranges if v in free_vars(start)]
-    for var in reversed(found):
+    places = subject.shared(_places)
+    inside_first = sorted((v for v in free_vars(start) if v in places), key=places.__getitem__, reverse=True)
+    for var in inside_first:
         grown = substitute(start, {var: var + 1})
         step = as_int(subject.prover.simplify(grown - start)) if isinstance(grown, ir.Expr) else None
         if step is not None:
             return step
     return None
+
+
+def _places(subject: Subject) -> dict[ir.Var, int]:
+    """Where the variables of blocks and loops stand in the kernel's text, one behind the other."""
+    return {v: k for k, v in enumerate(subject.ranges)}
 
 
 def _problem(subject: Subject, record: OpRecord, access: RegionAccess, first: int, second: int) -> Problem:

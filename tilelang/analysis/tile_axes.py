@@ -13,12 +13,12 @@ from functools import cached_property
 from typing import Any
 
 from tilelang.analysis.affine import Affine, affine
-from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.span import Span
+from tilelang.ir.expressions import loads_of
 from tilelang.ir.prove import free_vars, substitute
 from tilelang.ir.tile_program import Context, Do, For, If, Launch, Loop, Node, OpRecord, Store
-from tilelang.ir.values import Buffer, Region, Unknown, Value, as_int
+from tilelang.ir.values import Buffer, Region, Unknown, Value, as_int, same_size
 from tilelang.ops.tile_op import RegionAccess
 
 from tvm import ir  # isort: skip
@@ -328,11 +328,8 @@ def _last_two(axes: Sequence[Axis]) -> tuple[Axis, Axis]:
 
 
 def _all(start: Value, extent: Value, size: Value) -> bool:
-    """Whether a region covers its dimension; two sizes that are one object are equal."""
-    if as_int(start) != 0:
-        return False
-    number = as_int(extent)
-    return extent is size if number is None else number == as_int(size)
+    """Whether a region covers its dimension."""
+    return as_int(start) == 0 and same_size(extent, size)
 
 
 def _joined(one: Sequence[Axis], other: Sequence[Axis]) -> tuple[Axis, ...]:

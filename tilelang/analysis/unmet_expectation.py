@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.problem import Edit, Fix, Problem, Related
 from tilelang.diagnostics.rules.order import UNMET_EXPECTATION
 from tilelang.diagnostics.span import Span
+from tilelang.ir.expressions import loads_of
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Bind, Do, Evaluate, For, If, Launch, Loop, Node, Store
 from tilelang.ir.values import Unknown, as_int

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilelang.analysis.collisions import loads_of
 from tilelang.analysis.subject import Subject, is_tile
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import LOADED_TWICE, NAMED_AFTER_ANOTHER, UNREAD_TENSOR
+from tilelang.ir.expressions import loads_of
 from tilelang.ir.tile_program import OpRecord, Store, walk
 from tilelang.ir.values import Buffer, Region, Unknown, Value, as_int
 

@@ -50,7 +50,7 @@ def _in_branch(subject: Subject, node: If) -> Iterator[Problem]:
     inside = list(walk([node]))
     if any(isinstance(n, Evaluate) or (isinstance(n, For) and n.loop.kind == "while") for n in inside):
         return
-    accesses = [a for a in subject.program.accesses if _is_exchange(a, node)]
+    accesses = subject.shared(_by_condition).get(id(node.condition), [])
     for k, read in enumerate(accesses):
         for write in accesses[:k]:
             if read.mode == "read" and write.mode == "write" and read.buffer is write.buffer:
@@ -101,9 +101,13 @@ def _first_step(subject: Subject, loop: Loop, access: Access) -> Touching:
     return Touching(context, indices, subject.launch.thread_vars)
 
 
-def _is_exchange(access: Access, node: If) -> bool:
-    inside = any(g.condition is node.condition for g in access.context.guards)
-    return inside and _is_shared_element(access)
+def _by_condition(subject: Subject) -> dict[int, list[Access]]:
+    """The elements of shared memory that are touched under each condition, by its `id`."""
+    found: dict[int, list[Access]] = {}
+    for access in filter(_is_shared_element, subject.program.accesses):
+        for condition in {id(g.condition) for g in access.context.guards}:
+            found.setdefault(condition, []).append(access)
+    return found
 
 
 def _is_shared_element(access: Access) -> bool:

@@ -6,12 +6,11 @@ import ast
 
 from tilelang.analysis.subject import Subject
 from tilelang.diagnostics.span import Span, text_lines
-from tilelang.parsing import parse
 
 
 def statements_around(subject: Subject, span: Span) -> list[ast.stmt]:
     """The statements that hold a place, from outside in; none where the text is not at hand."""
-    tree = subject.shared(_tree)
+    tree = subject.tree
     if tree is None or span.path != subject.program.span.path:
         return []
     lines = text_lines(subject.text)
@@ -63,10 +62,3 @@ def _end(statement: ast.stmt) -> tuple[int, int]:
 def _nested(statement: ast.stmt) -> list[ast.stmt]:
     parts = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
     return [s for part in parts for s in part]
-
-
-def _tree(subject: Subject) -> ast.Module | None:
-    try:
-        return parse(subject.text)
-    except (SyntaxError, ValueError):
-        return None

@@ -167,6 +167,12 @@ class Region:
         return f"{self.buffer.name}[{', '.join(parts)}]"
 
 
+def same_size(a: Value, b: Value) -> bool:
+    """Whether two sizes are one number, or one object."""
+    number = as_int(a)
+    return a is b if number is None else number == as_int(b)
+
+
 def as_int(value: Value) -> int | None:
     """The number, if the value is a compile-time integer."""
     if isinstance(value, int):
