@@ -40,9 +40,8 @@ class Loop:
     extents: tuple[Value, ...]
     span: Span  # the iterator expression, `T.Parallel(128, 32)`
     step: Value = 1
-    annotations: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # num_stages, coalesced_width, order, stage, ...
+    # num_stages, coalesced_width, order, stage, ...
+    annotations: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -250,9 +249,8 @@ class TileProgram:
     uses: list[tuple[Span, Buffer]]  # every place where a buffer's name is read
     accesses: list[Access]
     symbols: list[Symbol]
-    handed_on: list[tuple[Span, Buffer]] = field(
-        default_factory=list
-    )  # to macros and helpers, interpreted here
+    # To macros and helpers, interpreted here.
+    handed_on: list[tuple[Span, Buffer]] = field(default_factory=list)
     outputs: tuple[int, ...] = ()  # indices into `params` that the runtime allocates and returns
     specialisation: tuple[tuple[str, str], ...] = ()
     missing: tuple[str, ...] = ()

@@ -18,12 +18,8 @@ from tilelang.runtime.plan import LaunchPlan, ScalarParam, TensorParam
 from tilelang.runtime.sizes import Size, compile_size
 from tilelang.runtime.tensors import TensorView, same_dtype, unpacked, view
 
-_DEVICE_OF_KIND = {
-    "cuda": "cuda",
-    "hip": "cuda",
-    "metal": "mps",
-    "cpu": "cpu",
-}  # torch's name for HIP is cuda
+# Torch's name for HIP is cuda.
+_DEVICE_OF_KIND = {"cuda": "cuda", "hip": "cuda", "metal": "mps", "cpu": "cpu"}
 _INT_BITS = {
     "int8": 8,
     "int16": 16,

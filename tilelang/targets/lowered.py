@@ -1,8 +1,8 @@
 """What a target's lowering returns, the same for every target.
 
-A target folder offers, in its `__init__`-imported module `lower.py`, one function
-`lower(func: PrimFunc, target: Target) -> LoweredKernel`, and in `toolchain.py`
-`build(lowered: LoweredKernel) -> Artifact` where the target can be built on this machine.
+A target folder offers in `lower.py` one function `lower(func: PrimFunc, target: Target) -> LoweredKernel`,
+and in `toolchain.py` `build(lowered: LoweredKernel, flags: Sequence[str]) -> Artifact`, which raises where
+this machine cannot build for the target (`driver`).
 
 The thread-level function (`LoweredKernel.func`) is TIRX made only of: SeqStmt, For (SERIAL, UNROLLED,
 VECTORIZED on the CPU), While, IfThenElse, Break, Continue, Bind, BufferStore, AllocBuffer, DeclBuffer,
@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from tvm import ir
+from tvm import tirx as X
 
 from tilelang.arch.target import Target
 from tilelang.diagnostics.span import Span
@@ -34,12 +36,10 @@ class LoweredKernel:
 
     name: str
     target: Target
-    func: Any  # thread-level PrimFunc
+    func: X.PrimFunc  # thread-level
     plan: LaunchPlan
     source: GeneratedSource
-    shared_offsets: Mapping[Any, int] = field(
-        default_factory=dict
-    )  # shared buffer -> byte offset in the arena
+    shared_offsets: Mapping[ir.Var, int] = field(default_factory=dict)  # buffer -> byte offset in the arena
     layouts: Mapping[str, str] = field(default_factory=dict)  # buffer name -> one line for people
     registers: Mapping[str, int] = field(default_factory=dict)  # fragment name -> elements per thread
     instructions: Mapping[Span, str] = field(default_factory=dict)  # Python span of an op -> its instruction

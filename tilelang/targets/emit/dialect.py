@@ -51,9 +51,9 @@ class Dialect:
     type_includes: Mapping[str, str] = field(default_factory=dict)  # dtype -> header
     prelude: tuple[str, ...] = ()  # lines at the top of every file, after the includes
     spaces: Mapping[str, str] = field(default_factory=dict)  # scope -> address space, with a trailing blank
-    opaque_types: Mapping[str, str] = field(
-        default_factory=dict
-    )  # scope -> element type of `local`-like arrays
+    # Scope -> element type of `local`-like arrays.
+    opaque_types: Mapping[str, str] = field(default_factory=dict)
+    # Bytes -> type that moves them at once.
     vector_types: Mapping[int, str] = field(
         default_factory=lambda: {
             16: "uint4",
@@ -62,7 +62,7 @@ class Dialect:
             2: "unsigned short",
             1: "unsigned char",
         }
-    )  # bytes -> type that moves them at once
+    )
     declarations: Mapping[str, str] = field(default_factory=dict)  # type name -> its declaration, if used
     zero_vector: str = "{type}{{}}"  # a vector type's value of zeros
     reinterpret: str = "@bit_cast"

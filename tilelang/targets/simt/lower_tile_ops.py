@@ -50,9 +50,8 @@ from tilelang.targets.simt.block import Block
 from tilelang.targets.simt.ops.parallel import by_turns, lower_parallel
 from tilelang.targets.simt.ops.vectorized import ELSE_UNROLLED, lower_vectorized
 
-LowerOp = Callable[
-    [Any, Block], Any
-]  # the Evaluate statement of a `tl.*` call -> statement, None to leave it out
+# The Evaluate statement of a `tl.*` call -> statement, None to leave it out.
+LowerOp = Callable[[Any, Block], Any]
 
 
 @dataclass(frozen=True)

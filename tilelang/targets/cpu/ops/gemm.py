@@ -89,9 +89,8 @@ def _operand(
     span: Any,
 ) -> _Matrix:
     """The operand if row-major in `dtype`; else a packed copy, made by a statement added to `before`."""
-    in_place = (
-        region.source.scope() != "global"
-    )  # global operands need bounds guards, which vectors cannot carry
+    # Global operands need bounds guards, which vectors cannot carry.
+    in_place = region.source.scope() != "global"
     if in_place and not transposed and str(region.source.dtype) == dtype:
         return _Matrix(region.source, region)
     packed = scratch(dtype, shape)
