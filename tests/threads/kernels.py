@@ -257,6 +257,9 @@ def named_barriers(A):
         else:
             T.sync_threads(2, 64)
             B[tx] = s[191 - tx]
+        s[tx] = B[tx]
+        T.sync_threads(3)  # all threads of the block
+        B[tx] = s[tx ^ 64]
     return B
 
 

@@ -11,7 +11,7 @@ def sync_threads(barrier_id: int | None = None, arrive_count: int | None = None)
     """Wait until all threads of the block are here and their writes to shared memory are seen.
 
     barrier_id and arrive_count: a named barrier (0 to 15), at which `arrive_count` threads, a multiple of the
-    warp size, wait for each other; NVIDIA GPUs only (PTX ISA, barrier).
+    warp size (without it all of the block), wait for each other; NVIDIA GPUs only (PTX ISA, barrier).
     """
     raise OutsideKernelError("sync_threads")
 

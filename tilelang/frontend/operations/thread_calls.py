@@ -288,19 +288,28 @@ def _sync_threads(run: Run, call: Bound) -> None:
     if not given:
         run.emit(Evaluate(tile_ops.call(tile_ops.SYNC, [], span=call.span), call.span))
         return
-    if len(given) == 1:
-        what = "a named barrier needs both, `barrier_id` and `arrive_count`"
+    if given == ["arrive_count"]:
+        what = "`arrive_count` threads meet at a named barrier: give its `barrier_id` too"
         run.report(BAD_ARGUMENTS, call.span_of(given[0]), callee=call.callee, what=what)
         return
-    _named(run, call, thread_ops.NAMED_SYNC, "arrive_count")
+    count = _integer(run, call, "arrive_count") if len(given) == 2 else _whole_block(run)
+    _named(run, call, thread_ops.NAMED_SYNC, "arrive_count", count)
+
+
+def _whole_block(run: Run) -> Any:
+    """How many threads the barrier instruction waits for without a count: those of all warps of the block."""
+    launch = run.launch
+    if launch is None or launch.threads is None:
+        return run.unknown("the threads of the block are not known")
+    return -(-math.prod(int(n) for n in launch.threads) // 32) * 32
 
 
 def _named_arrive(run: Run, call: Bound) -> None:
-    _named(run, call, thread_ops.NAMED_ARRIVE, "thread_count")
+    _named(run, call, thread_ops.NAMED_ARRIVE, "thread_count", _integer(run, call, "thread_count"))
 
 
-def _named(run: Run, call: Bound, op: str, count_name: str) -> None:
-    barrier, count = _integer(run, call, "barrier_id"), _integer(run, call, count_name)
+def _named(run: Run, call: Bound, op: str, count_name: str, count: Any) -> None:
+    barrier = _integer(run, call, "barrier_id")
     if isinstance(barrier, Unknown) or isinstance(count, Unknown):
         run.complete = False
         return

@@ -153,14 +153,7 @@ def attribute(run: Run, node: ast.Attribute) -> Any:
         value = run.environment.attribute(run, owner, name)
     if value is not NO_VALUE:
         return value
-    near = nearest(name, dir(owner))
-    at = run.source.find_word(
-        name, node.end_lineno or node.lineno, node.end_lineno or node.lineno
-    ) or run.span(node)
-    text = f"`{ast.unparse(node.value)}`"
-    return run.report(
-        UNKNOWN_ATTRIBUTE, at, fixes=replacement(near, at), owner=text, name=name, hint=hint(near)
-    )
+    return _missing(run, node, f"`{ast.unparse(node.value)}`", dir(owner))
 
 
 def _name_span(run: Run, node: ast.Attribute) -> Any:
