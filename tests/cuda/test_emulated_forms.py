@@ -375,3 +375,24 @@ def test_what_a_thread_copies_for_itself_is_moved_at_once() -> None:
     np.testing.assert_array_equal(b, want)
     text = lowered.source.text
     assert text.count("*(const uint2*)&A[") == 2 and "*(uint2*)&B[" in text
+
+
+def test_counts_of_bits(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def bits(A):
+    A: T.Tensor((64,), "int32")
+    B = T.empty((3, 64), "int32")
+    with T.Kernel(1, threads=64):
+        tx = T.get_thread_binding()
+        B[0, tx] = T.popcount(A[tx])
+        B[1, tx] = T.clz(A[tx])
+        B[2, tx] = T.__ffs(A[tx])
+    return B
+"""
+    a, b = rng.integers(-8, 8, 64).astype(np.int32) << 12, poison((3, 64), "int32")
+    run_text(text, {"A": a, "B": b})
+    words = [int(x) & 0xFFFFFFFF for x in a]
+    assert b[0].tolist() == [w.bit_count() for w in words]
+    assert b[1].tolist() == [32 - w.bit_length() for w in words]
+    assert b[2].tolist() == [(w & -w).bit_length() for w in words]

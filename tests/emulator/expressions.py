@@ -15,6 +15,7 @@ from tvm import tirx as X
 from tests.emulator.memory import numpy_dtype
 from tilelang.arch.float_formats import FORMATS
 from tilelang.ir.math_ops import LDG
+from tilelang.reference.expressions import leading_zeros, popcount
 
 Load = Callable[[Any, Any, np.ndarray], np.ndarray]  # (buffer, index expression, mask) -> values
 Call = Callable[[Any, np.ndarray], Any]
@@ -73,6 +74,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or,
+    "popcount": popcount,
+    "clz": leading_zeros,
     "bitwise_xor": np.bitwise_xor,
     "shift_left": np.left_shift,
     "shift_right": np.right_shift,

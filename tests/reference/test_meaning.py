@@ -218,3 +218,20 @@ def test_reads_outside_give_the_safe_value() -> None:
     kernel = padded.compile(x)
     assert torch.equal(kernel.reference(x), want)
     assert torch.equal(kernel(x), want)
+
+
+@tilelang.jit
+def first_bits(X):
+    X: T.Tensor((64,), T.int32)
+    Y = T.empty((2, 64), T.int32)
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(64):
+            Y[0, i] = T.clz(X[i])
+            Y[1, i] = T.__ffs(X[i])
+    return Y
+
+
+def test_places_of_the_first_bits() -> None:
+    x = torch.arange(-32, 32, dtype=torch.int32) << 12
+    kernel = first_bits.compile(x)
+    assert torch.equal(kernel.reference(x), kernel(x))

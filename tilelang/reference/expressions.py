@@ -60,11 +60,21 @@ _COMPARES = (X.LT, X.LE, X.GT, X.GE, X.EQ, X.NE)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
-def _popcount(x: Any) -> Any:
-    """Bits that are set; numpy has it since version 2 only."""
+def _bits(x: Any) -> np.ndarray:
+    """The bits of integers, the highest first, along a further axis."""
     array = np.asarray(x)
-    bits = np.unpackbits(np.ascontiguousarray(array).view(np.uint8).reshape(*array.shape, -1), axis=-1)
-    return bits.sum(axis=-1)
+    ordered = np.ascontiguousarray(array.astype(array.dtype.newbyteorder(">")))
+    return np.unpackbits(ordered.view(np.uint8).reshape(*array.shape, -1), axis=-1)
+
+
+def popcount(x: Any) -> Any:
+    """Bits that are set; numpy has it since version 2 only."""
+    return _bits(x).sum(axis=-1)
+
+
+def leading_zeros(x: Any) -> Any:
+    """Bits above the highest that is set; all of them for 0."""
+    return (np.maximum.accumulate(_bits(x), axis=-1) == 0).sum(axis=-1)
 
 
 # Functions by the name behind the dot of their operation.
@@ -113,7 +123,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "bitwise_not": np.invert,
     "shift_left": np.left_shift,
     "shift_right": np.right_shift,
-    "popcount": _popcount,
+    "popcount": popcount,
+    "clz": leading_zeros,
     "likely": lambda x: x,
     # Approximations as what they approximate, and before any rounding.
     "fast_exp": np.exp,
