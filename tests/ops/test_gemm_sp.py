@@ -6,6 +6,7 @@ import inspect
 
 import pytest
 import torch
+from tvm import tirx as X
 
 import tilelang
 import tilelang.language as T
@@ -15,6 +16,7 @@ from tests.emulator.memory import poison
 from tests.on_device import DEVICES, compiled_for
 from tilelang.analysis.check import check_source
 from tilelang.diagnostics.problem import Severity
+from tilelang.layout import make_cutlass_metadata_layout
 from tilelang.utils.sparse import compress, random_sparse
 
 
@@ -45,6 +47,32 @@ def sparse(A, E, B, dtype, out, meta, codes, turned):
 
 
 KERNEL = inspect.getsource(sparse.function)
+
+ORDERED = """
+import tilelang
+import tilelang.language as T
+from tilelang.layout import make_cutlass_metadata_layout
+
+@tilelang.jit
+def ordered(A, E, B):
+    A: T.Tensor((32, 64), "float16")
+    E: T.Tensor((32, {columns}), "{meta}")
+    B: T.Tensor((128, 32), "float16")
+    C = T.empty((32, 32), "float32")
+    with T.Kernel(1, threads=64):
+        a = T.alloc_shared((32, 64), "float16")
+        e = T.alloc_shared((32, {columns}), "{meta}")
+        b = T.alloc_shared((128, 32), "float16")
+        c = T.alloc_fragment((32, 32), "float32")
+        T.annotate_layout({{e: make_cutlass_metadata_layout(e, mma_dtype="float16", {order})}})
+        T.clear(c)
+        T.copy(A, a)
+        T.copy(E, e)
+        T.copy(B, b)
+        T.gemm_sp(a, e, b, c)
+        T.copy(c, C)
+    return C
+"""
 
 CASES = {
     "float16": (torch.float16, torch.int16, "float32", False),
@@ -142,3 +170,30 @@ def k(A, E, B, C):
     problems = check_source("k.py", text, "cuda:sm_80").all_problems()
     errors = [p for p in problems if p.severity is Severity.ERROR]
     assert [said in p.message for p in errors] == [True] * bool(said), errors
+
+
+ORDERS = {'arch="8.0"': torch.int16, 'arch="9.0", block_k=128': torch.uint8, "block_k=64": torch.uint8}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_metadata_in_the_orders_of_cutlass(order: str) -> None:
+    half, codes = compress(random_sparse(32, 128, dtype=torch.float16), meta_dtype=ORDERS[order])
+    b = torch.randn(128, 32, generator=torch.Generator().manual_seed(2)).half()
+    meta = str(codes.dtype).removeprefix("torch.")
+    text = ORDERED.format(columns=codes.shape[1], meta=meta, order=order)
+    annotation = next(line for line in text.splitlines() if "annotate_layout" in line)
+    found = []
+    for one in (text, text.replace(annotation, "")):
+        c = poison((32, 32), "float32")
+        run(lower_text(one), {"A": half.numpy(), "E": codes.numpy(), "B": b.numpy(), "C": c})
+        found.append(torch.from_numpy(c))
+    torch.testing.assert_close(*found)
+
+
+def test_orders_of_metadata_as_objects() -> None:
+    layout = make_cutlass_metadata_layout(X.decl_buffer((64, 8), "int16"), arch="8.0")
+    places = {tuple(map(int, layout.map_forward_index([i, j]))) for i in range(64) for j in range(8)}
+    assert len(places) == 64 * 8
+    assert [int(n) for n in layout.map_forward_index([9, 1])] == [2 * 5 // 8, 2 * 5 % 8 + 1]
+    with pytest.raises(ValueError, match="metadata of int8 operands has 32 bits, not 16"):
+        make_cutlass_metadata_layout(X.decl_buffer((64, 8), "int16"), "int8", arch="8.0")

@@ -235,3 +235,22 @@ def test_places_of_the_first_bits() -> None:
     x = torch.arange(-32, 32, dtype=torch.int32) << 12
     kernel = first_bits.compile(x)
     assert torch.equal(kernel.reference(x), kernel(x))
+
+
+@tilelang.jit
+def of_two_numbers(X, Z):
+    X: T.Tensor((64,), T.float32)
+    Z: T.Tensor((64,), T.float32)
+    Y = T.empty((3, 64), T.float32)
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(64):
+            Y[0, i] = T.copysign(X[i], Z[i])
+            Y[1, i] = T.hypot(X[i], Z[i])
+            Y[2, i] = T.ldexp(X[i], 3)
+    return Y
+
+
+def test_functions_of_two_numbers() -> None:
+    x, z = torch.randn(2, 64)
+    want = torch.stack([torch.copysign(x, z), torch.hypot(x, z), 8 * x])
+    torch.testing.assert_close(of_two_numbers.compile(x, z).reference(x, z), want)

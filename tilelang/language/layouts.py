@@ -12,6 +12,7 @@ from typing import Any
 
 from tilelang.language.layout_objects import Fragment as Fragment
 from tilelang.language.layout_objects import Layout as Layout
+from tilelang.language.metadata_layouts import metadata_place
 from tilelang.language.swizzles import described, linear, operand, swizzled
 from tilelang.language.values import OutsideKernelError
 
@@ -70,6 +71,18 @@ def make_quarter_bank_swizzled_layout(buffer: Any) -> Layout:
     """Rows of whole 32-byte atoms, chunks exchanged over a quarter of the banks."""
     name = "make_quarter_bank_swizzled_layout"
     return swizzled(*described(name, buffer), 2, name)
+
+
+def make_cutlass_metadata_layout(
+    buffer: Any, mma_dtype: Any = "float16", arch: str | None = None, block_k: int | None = None
+) -> Layout:
+    """CUTLASS's order of the metadata of a 2:4 sparse operand (`T.gemm_sp`); it changes no result.
+
+    arch: compute capability, as in `"8.0"`; block_k: elements of K in a tile, for `"9.0"`. Raises ValueError
+    for metadata that the order is not made for.
+    """
+    shape, bits = described("make_cutlass_metadata_layout", buffer)
+    return Layout(shape, metadata_place(shape, bits, mma_dtype, arch, block_k))
 
 
 def make_linear_layout(buffer_or_load_or_region: Any) -> Layout:

@@ -149,7 +149,7 @@ _LAYOUTS = _entries(
     "layout",
     "Layout Fragment annotate_layout make_swizzled_layout make_wgmma_swizzled_layout make_linear_layout "
     "make_volta_swizzled_layout make_full_bank_swizzled_layout make_half_bank_swizzled_layout "
-    "make_mma_swizzle_layout "
+    "make_mma_swizzle_layout make_cutlass_metadata_layout "
     "make_quarter_bank_swizzled_layout",
 )
 

@@ -5,6 +5,7 @@
 from tilelang.language.layouts import (
     Fragment,
     Layout,
+    make_cutlass_metadata_layout,
     make_full_bank_swizzled_layout,
     make_half_bank_swizzled_layout,
     make_linear_layout,
@@ -24,6 +25,7 @@ __all__ = [
     "Fragment",
     "Layout",
     "SwizzleMode",
+    "make_cutlass_metadata_layout",
     "make_full_bank_swizzled_layout",
     "make_fully_replicated_layout_fragment",
     "make_gemm_fragment_8x8",

@@ -78,7 +78,7 @@ def leading_zeros(x: Any) -> Any:
 
 
 # Functions by the name behind the dot of their operation.
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "exp": np.exp,
     "exp2": np.exp2,
     "exp10": lambda x: np.power(10.0, x),
@@ -125,6 +125,9 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "shift_right": np.right_shift,
     "popcount": popcount,
     "clz": leading_zeros,
+    "copysign": np.copysign,
+    "hypot": np.hypot,
+    "ldexp": lambda x, n: x * np.power(2.0, n),
     "likely": lambda x: x,
     # Approximations as what they approximate, and before any rounding.
     "fast_exp": np.exp,
@@ -253,11 +256,11 @@ class Expressions:
         name = str(expr.op.name) if isinstance(expr.op, ir.Op) else str(expr.op)
         directed = read_ieee(name)
         short = name.rpartition(".")[2] if directed is None else directed[0]
-        if name.startswith("tl.") and short not in _FUNCTIONS:
+        if name.startswith("tl.") and short not in FUNCTIONS:
             return self._call(expr, active)
         if short == "reinterpret":
             return self._reinterpret(expr, active)
-        function = _FUNCTIONS.get(short)
+        function = FUNCTIONS.get(short)
         if function is None:
             raise NoMeaning(f"the reference does not know the function {short}")
         args = [self.value(a, active) for a in expr.args]

@@ -22,6 +22,7 @@ from tilelang.frontend.scalars import any_unknown, named_type
 from tilelang.frontend.tensors import read_shape
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 from tilelang.language.layouts import Fragment, Layout
+from tilelang.language.metadata_layouts import metadata_place
 from tilelang.layout.annotated import LAYOUTS, Annotation, annotations_text, loop_text
 from tilelang.layout.formula import formula_text
 from tilelang.layout.fragment import prime_factors
@@ -70,6 +71,8 @@ def layout_call(run: Run, op: str, call: Bound) -> Any:
     shape = _constant_shape(buffer.shape)
     if shape is None or isinstance(buffer.dtype, Unknown):
         return Unknown(f"the shape or dtype of `{buffer.name}` is not known")
+    if op == "make_cutlass_metadata_layout":
+        return _of_metadata(run, call, buffer, shape)
     if op == "make_linear_layout" or call.value("is_smooth", False) is True:
         return LayoutValue(op, Annotation("linear", shape), call.span)
     wide = _SWIZZLES[op]
@@ -79,6 +82,18 @@ def layout_call(run: Run, op: str, call: Bound) -> Any:
     except ValueError as error:
         return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=str(error))
     return LayoutValue(op, made, call.span)
+
+
+def _of_metadata(run: Run, call: Bound, buffer: Buffer, shape: tuple[int, ...]) -> Any:
+    given = [call.value("mma_dtype", "float16"), call.value("arch", None), call.value("block_k", None)]
+    lost = any_unknown(given)
+    if lost is not None:
+        return lost
+    try:
+        place = metadata_place(shape, element_bits(buffer.dtype), *given)
+    except ValueError as error:
+        return run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=str(error))
+    return layout_of(place, shape, call.span)
 
 
 def _buffer(value: Any) -> Buffer | Unknown | None:
