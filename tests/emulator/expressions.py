@@ -170,7 +170,7 @@ class Expressions:
         if name == "reinterpret":
             value = np.ascontiguousarray(self.value(expr.args[-1], mask))
             return value.view(numpy_dtype(dtype_of(expr)))
-        function = _FUNCTIONS.get(name) or FUNCTIONS.get(name.removesuffix("_rn"))
+        function: Callable[..., Any] | None = _FUNCTIONS.get(name) or FUNCTIONS.get(name.removesuffix("_rn"))
         if function is None:
             raise NotImplementedError(name)
         args = [self.value(a, mask) for a in expr.args]

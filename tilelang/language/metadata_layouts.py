@@ -31,7 +31,7 @@ def metadata_place(
         expected = " or ".join(map(str, wanted))
         raise ValueError(f"metadata of {mma_dtype} operands has {expected} bits, not {bits}")
     if not hopper:
-        return _interleaved(*shape, bits)
+        return _interleaved(shape[0], shape[1], bits)
     if block_k is None or block_k % 8 or shape[1] % (block_k // 8):
         raise ValueError(f"block_k must be a multiple of 8 that divides {shape[1] * 8}, not {block_k}")
     return _atoms(shape[0], block_k // 8, width)
