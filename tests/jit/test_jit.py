@@ -380,3 +380,21 @@ def test_a_call_may_ask_for_the_arguments_of_compile() -> None:
         "pass_configs": {"tl.enable_fast_math": True},
         "compile_flags": None,
     }
+
+
+def test_a_lazy_kernel_may_return_what_it_makes() -> None:
+    @T.prim_func
+    def both(A: T.Tensor((4,), "float32")):
+        B = T.empty((4,), "float32")
+        C = T.empty((4,), "float32")
+        with T.Kernel(1, threads=1):
+            for i in T.serial(4):
+                B[i] = A[i] + 1
+                C[i] = A[i] + 2
+        return C, B
+
+    kernel = tilelang.compile(both, target="cpu")
+    c, b = kernel(torch.zeros(4))
+    assert c.tolist() == [2] * 4 and b.tolist() == [1] * 4
+    with pytest.raises(ValueError, match="Out index conflict"):
+        tilelang.compile(both, target="cpu", out_idx=[0])

@@ -118,6 +118,8 @@ class TestOptions:
         function(64)
         names = sorted(p.name for p in (tmp_path / "made").iterdir())
         assert names == ["tilelang_jit_kernel_adding.tirx.py", "tilelang_jit_program_adding.py"]
+        tilelang.jit(target="c", debug_root_path=str(tmp_path / "made"))(adding)(64)
+        assert "#include" in (tmp_path / "made" / "tilelang_jit_kernel_adding.c").read_text()
         kernel = function(64)
         kernel.export_sources(kernel_path=tmp_path / "deep" / "kernel.txt")
         assert (tmp_path / "deep" / "kernel.txt").read_text() == kernel.kernel_source

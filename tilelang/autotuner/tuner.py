@@ -286,10 +286,13 @@ def _workers(configs: int) -> int:
     return max(1, min(count, configs))
 
 
-def __getattr__(name: str) -> Any:
-    """`AutoTuneImpl`, which kernels import from here too; its module stands on this one."""
-    if name != "AutoTuneImpl":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tilelang.autotuner.decorator import TunedFunction
+_DECORATED = {"AutoTuneImpl": "TunedFunction", "autotune": "autotune"}
 
-    return TunedFunction
+
+def __getattr__(name: str) -> Any:
+    """`autotune` and `AutoTuneImpl`, which kernels import from here too; their module stands on this one."""
+    if name not in _DECORATED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tilelang.autotuner import decorator
+
+    return getattr(decorator, _DECORATED[name])

@@ -173,9 +173,9 @@ def _kernel(func: X.PrimFunc, options: CompileOptions, factory: str | None) -> J
         artifact = _build(func, options)
         if key:
             cache.keep(key, artifact, line, on_disk=edits is None)
-    if options.debug_root_path:
-        _write_debug(artifact, func, options.debug_root_path, factory or artifact.name)
     kernel = JITKernel.of(artifact, func, options)
+    if options.debug_root_path:
+        _write_debug(kernel, func, options.debug_root_path, factory or artifact.name)
     cache.keep_loaded(place, kernel)
     return kernel
 
@@ -224,10 +224,10 @@ def _flags(options: CompileOptions) -> tuple[str, ...]:
     return (*options.compile_flags, *(more.split() if isinstance(more, str) else more))
 
 
-def _write_debug(artifact: Artifact, func: X.PrimFunc, root: str, name: str) -> None:
+def _write_debug(kernel: JITKernel, func: X.PrimFunc, root: str, name: str) -> None:
     """Leave the generated source, and the tile function that it comes from, where the author asked for it."""
     folder = Path(os.path.expanduser(root))
     folder.mkdir(parents=True, exist_ok=True)
-    source = folder / f"tilelang_jit_kernel_{name}.{artifact.extension}"
-    source.write_text(artifact.source, encoding="utf-8")
+    source = folder / f"tilelang_jit_kernel_{name}.{kernel.source_extension}"
+    source.write_text(kernel.kernel_source, encoding="utf-8")
     (folder / f"tilelang_jit_program_{name}.py").write_text(func.script(), encoding="utf-8")

@@ -180,6 +180,11 @@ class JITKernel:
         return self.get_kernel_source()
 
     @property
+    def source_extension(self) -> str:
+        """What files of `kernel_source` end with, without the dot."""
+        return self.artifact.extension if self._c_source is None else "c"
+
+    @property
     def host_source(self) -> str:
         """The launch as text, as `get_host_source()`."""
         return self.get_host_source()

@@ -93,9 +93,12 @@ def trace_kernel(run: Run, request: KernelRequest) -> TileProgram:
         request = replace(request, out_idx=None)
     if isinstance(result, PrimFunction):
         style = "lazy"
-        stopped = _trace_prim(run, result)
-        outputs = _out_idx(
-            run, request if result.out_idx is None else replace(request, out_idx=result.out_idx)
+        returns, stopped = _trace_prim(run, result)
+        outputs = _lazy_outputs(
+            run,
+            request if result.out_idx is None else replace(request, out_idx=result.out_idx),
+            returns,
+            stopped,
         )
     else:
         missing = [n for n in missing if n not in run.signature.parameters]
@@ -160,8 +163,8 @@ def _not_returned(run: Run, request: KernelRequest, scope: Scope) -> PrimFunctio
 def trace_prim_function(run: Run, request: KernelRequest) -> TileProgram:
     """Interpret a `@T.prim_func` that stands by itself, or that running Python has made."""
     run.kernel_span = request.function.source.function_span(definition(request.function))
-    stopped = _trace_prim(run, PrimFunction(request.function))
-    outputs = _out_idx(run, request)
+    returns, stopped = _trace_prim(run, PrimFunction(request.function))
+    outputs = _lazy_outputs(run, request, returns, stopped)
     _check_consts(run, stopped, request.named)
     return _program(run, request, "lazy", outputs, [])
 
@@ -264,8 +267,23 @@ def _found(scope: Scope, node: ast.expr) -> bool:
     return all(scope.find(n)[1] is not NO_VALUE for n in names)
 
 
-def _trace_prim(run: Run, kernel: PrimFunction) -> bool:
-    """Interpret the body of a prim_func in the place where it was defined."""
+def _lazy_outputs(run: Run, request: KernelRequest, result: Any, stopped: bool) -> tuple[str, ...]:
+    """Names of the outputs of a prim_func: those of `out_idx`, or what T.empty makes and `result` returns."""
+    makes = any(b.role == "output" for b in run.buffers)  # before `out_idx` gives parameters that role
+    returned = _returned(run, result) if not stopped and (makes or result is not None) else ()
+    named = _out_idx(run, request)
+    if named and returned:
+        what = "Out index conflict: the kernel returns what T.empty makes, so out_idx must not name outputs"
+        run.report(
+            BAD_ARGUMENTS, _outputs_span(run, definition(request.function)), callee="out_idx", what=what
+        )
+    return named or returned
+
+
+def _trace_prim(run: Run, kernel: PrimFunction) -> tuple[Any, bool]:
+    """Interpret the body of a prim_func in the place where it was defined: what it returns, and whether the
+    run gave up.
+    """
     function = kernel.function
     scope = new_scope(function)
     names = _parameter_names(function.node.args)
@@ -277,13 +295,8 @@ def _trace_prim(run: Run, kernel: PrimFunction) -> bool:
         _signature_annotations(run, function, only_tensors=False)
         flow = run.exec(definition(function).body)
     except StopInterpreting:
-        return True
-    if flow is not None and flow.kind == "return":
-        values = flow.value if isinstance(flow.value, tuple | list) else (flow.value,)
-        for value in values:
-            if isinstance(value, ir.Expr) or (isinstance(value, Buffer) and value.role != "output"):
-                _wrong_return(run, value, flow.span or run.kernel_span)
-    return False
+        return None, True
+    return (flow.value if flow is not None and flow.kind == "return" else None), False
 
 
 def _returned(run: Run, result: Any) -> tuple[str, ...]:
@@ -502,9 +515,8 @@ def _program(
     missing: list[str],
 ) -> TileProgram:
     params = _ordered_parameters(run)
-    if style == "eager":
-        by_name = {b.name: b for b in run.buffers if b.role == "output"}
-        params += [Param(n, by_name[n], None, by_name[n].name_span) for n in outputs]
+    made = {b.name: b for b in run.buffers if b.role == "output" and b.name not in {p.name for p in params}}
+    params += [Param(n, made[n], None, made[n].name_span) for n in outputs if n in made]
     indices = tuple(k for k, p in enumerate(params) if p.name in outputs)
     unlaunched = style == "lazy" and run.complete and not run.launched and bool(run.body)
     if not run.launched:
