@@ -63,6 +63,26 @@ def test_long_and_deep_code_is_read(statements: str):
 
 
 @pytest.mark.parametrize(
+    "inner",
+    ["s[0] = A[bx]\nA[bx] = s[0]", "s[0] = s[0] + A[bx]\nT.copy(s, f)\nT.copy(f, A)\nT.clear(s)"],
+    ids=["element", "tiles"],
+)
+def test_loops_in_loops_are_gone_through_once_for_each_state(inner: str):
+    depth = 18
+    loops = "\n".join("    " * i + f"for i{i} in T.serial(2):" for i in range(depth))
+    body = "\n".join("    " * depth + line for line in inner.split("\n"))
+    tiles = "s = T.alloc_shared((128,), T.float32)\nf = T.alloc_fragment((128,), T.float32)\nT.clear(s)\n"
+
+    assert not [p for p in problems(kernel(f"{tiles}{loops}\n{body}")) if p.severity is Severity.ERROR]
+
+
+@pytest.mark.parametrize("use", ["hash({})", "{} == {}", "str({})", "sorted({})", "f'{{{}}}'"])
+def test_containers_of_large_containers_are_left(use: str):
+    large = "(((1,) * 10 ** 6,) * 10 ** 6)"
+    problems(kernel(f"x = {use.replace('{}', large)}\nA[0] = 1"))
+
+
+@pytest.mark.parametrize(
     ("statements", "said"),
     [
         ("A[0] = " + " + ".join(f"A[{i % 128}]" for i in range(800)), "799 operators behind each other"),
@@ -109,7 +129,8 @@ def test_helpers_that_never_end_are_left(before: str, use: str, said: str):
 
 
 @pytest.mark.parametrize(
-    "call", ["math.factorial(10 ** 6)", "math.comb(10 ** 6, 5 * 10 ** 5)", "math.perm(10 ** 5)"]
+    "call",
+    ["math.factorial(10 ** 6)", "math.comb(10 ** 6, 5 * 10 ** 5)", "math.perm(10 ** 5)", "pow(3, 10 ** 9)"],
 )
 def test_numbers_that_take_too_long_are_left(call: str):
     assert problems(kernel(f"A[0] = {call}", "import math\n")) == []

@@ -62,6 +62,9 @@ def global_writes(subject: Subject) -> list[GlobalWrite]:
     return list(follower.writes.values())
 
 
+_Held = tuple[dict[Buffer, Dependence], dict[ir.Var, Dependence], dict[ir.Var, Dependence]]
+
+
 class _Follower:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -73,6 +76,8 @@ class _Follower:
         # Of loops whose ranges overlap for all blocks: on what the shared steps depend.
         self._shared: dict[ir.Var, Dependence] = {}
         self._among: Dependence = _NOTHING
+        # What a loop did when it was entered like this: loops in loops are gone through again and again.
+        self._gone_through: dict[object, tuple[_Held, dict[object, GlobalWrite]]] = {}
         self.writes: dict[object, GlobalWrite] = {}
 
     def nodes(self, nodes: Iterable[Node], condition: Dependence) -> None:
@@ -97,6 +102,22 @@ class _Follower:
                     self.nodes(node.body, condition)
 
     def _loop(self, node: For, condition: Dependence) -> None:
+        """The body until nothing changes; what is known of a loop that was entered alike is taken over."""
+        held = frozenset(self._tiles.items()), frozenset(self._scalars.items())
+        key = id(node), held, condition, self._among, frozenset(self._shared.items())
+        known = self._gone_through.get(key)
+        if known is not None:
+            (tiles, scalars, shared), written = known
+            self._tiles, self._scalars, self._shared = dict(tiles), dict(scalars), dict(shared)
+            self.writes |= written
+            return
+        before, self.writes = self.writes, {}
+        self._until_settled(node, condition)
+        written, self.writes = self.writes, before | self.writes
+        now = dict(self._tiles), dict(self._scalars), dict(self._shared)
+        self._gone_through[key] = now, written
+
+    def _until_settled(self, node: For, condition: Dependence) -> None:
         loop = node.loop
         bounds = self._all((*loop.mins, *loop.extents, node.condition))
         meets = bounds - self._overlapping(node)

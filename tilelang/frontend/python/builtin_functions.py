@@ -14,6 +14,7 @@ from tilelang.frontend.constants import any_not_given, not_given
 from tilelang.frontend.model import ClassValue, Function, Instance
 from tilelang.frontend.operators import binary, conjunction, disjunction
 from tilelang.frontend.python.functions import call_function
+from tilelang.frontend.python.large_values import too_large
 from tilelang.frontend.python.loops import SymbolicRange, python_items, symbolic_range
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_traced, any_unknown, is_traced, kept, scalar
@@ -105,6 +106,8 @@ def _native(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs)
             return Unknown(f"more than {run.limits.sequence} elements")
         values.append(value)
     given = [*values, *(a.value for a in kwargs.values())]
+    if run.environment.static and function is pow and len(given) == 2 and too_large(ast.Pow, *given):
+        return Unknown("the value is too large to be computed here")
     if run.environment.static and not all(is_modelled(v) for v in given):
         return Unknown(f"`{function.__name__}` of this object is not known to the compiler")
     return run.guarded_native(node, function, values, {k: a.value for k, a in kwargs.items()})

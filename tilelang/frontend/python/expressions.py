@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +27,7 @@ from tilelang.frontend.operators import (
 )
 from tilelang.frontend.precedence import note_precedence
 from tilelang.frontend.python.functions import make_lambda
+from tilelang.frontend.python.large_values import WIDE, too_large
 from tilelang.frontend.python.loops import python_items, truth
 from tilelang.frontend.python.object_equality import all_plain, compare_objects
 from tilelang.frontend.python.targets import assign
@@ -44,12 +44,7 @@ from tilelang.frontend.traced_values import (
 )
 from tilelang.ir.values import Buffer, Region, Unknown
 
-# Numbers and texts larger than this are no part of a kernel; computing them would stop the editor.
-_MAX_BITS = 4096
-_MAX_TEXT = 1_000_000
 _MAX_YIELDED = 1000  # elements of a generator
-_SIZED = (str, list, tuple, bytes)
-_WIDE = re.compile(r"\d{5}")
 
 
 def constant(run: Run, node: ast.Constant) -> Any:
@@ -88,7 +83,7 @@ def apply_binary(
         left = scalar(run, left, run.span(left_node))
     if isinstance(right, Buffer | Region | Late):
         right = scalar(run, right, run.span(right_node))
-    if run.environment.static and _too_large(kind, left, right):
+    if run.environment.static and too_large(kind, left, right):
         return Unknown("the value is too large to be computed here")
     if id(left) in run.tainted or id(right) in run.tainted:
         return Unknown("a container is changed on a path that may not be taken")
@@ -111,7 +106,7 @@ def _percent_text(run: Run, node: ast.AST, template: str, value: Any, written: a
     if any_not_given(run, value) is not None:
         return Unknown("the text depends on a size that is not known here")
     known = [v for v in values if not is_traced(v)]
-    if run.environment.static and (_WIDE.search(template) or not all_plain(*known)):
+    if run.environment.static and (WIDE.search(template) or not all_plain(*known)):
         return Unknown("the text is not known to the compiler")
     texts = tuple(run.text_of(run.span(n)) if is_traced(v) else v for n, v in zip(nodes, values, strict=True))
     try:
@@ -132,25 +127,6 @@ def _operator_error(
     if isinstance(left, ir.Expr) or isinstance(right, ir.Expr):
         return run.report(UNSUPPORTED_PYTHON, run.span(node), what=f"`{SYMBOLS[kind]}`: {error}")
     return run.report(PYTHON_ERROR, run.span(node), what=f"{type(error).__name__}: {error}")
-
-
-def _too_large(kind: type[ast.operator], a: Any, b: Any) -> bool:
-    """Whether the result could be too large for an editor to compute."""
-    if isinstance(a, int) and isinstance(b, int):
-        if kind is ast.Pow:
-            return abs(b) * a.bit_length() > _MAX_BITS
-        if kind is ast.LShift:
-            return b > _MAX_BITS
-        return kind is ast.Mult and a.bit_length() + b.bit_length() > _MAX_BITS
-    if kind is ast.Add and isinstance(a, _SIZED) and isinstance(b, _SIZED):
-        return len(a) + len(b) > _MAX_TEXT
-    if kind is ast.Mod and isinstance(a, str):
-        return _WIDE.search(a) is not None
-    if kind is ast.Mult:
-        for text, count in ((a, b), (b, a)):
-            if isinstance(text, _SIZED) and isinstance(count, int):
-                return len(text) * count > _MAX_TEXT
-    return False
 
 
 def unary_expression(run: Run, node: ast.UnaryOp) -> Any:
