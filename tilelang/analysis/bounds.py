@@ -8,15 +8,15 @@ is worth a warning.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from tilelang.analysis.affine import affine, always_inside
 from tilelang.analysis.covered_reads import Use, depends_on_sizes, sizes_in, uses_of_element, uses_of_region
 from tilelang.analysis.iterations import Iterations, iterations, variables_behind
+from tilelang.analysis.open_sizes import given_sizes
 from tilelang.analysis.subject import Subject, soften
-from tilelang.diagnostics.problem import Problem, Severity
+from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.bounds import (
     INDEX_CONSTANT_OUT_OF_BOUNDS,
     INDEX_NEVER_IN_BOUNDS,
@@ -85,7 +85,7 @@ def _region(subject: Subject, record: OpRecord, access: RegionAccess) -> Iterato
             start=show(at_fault),
             end=show(subject.prover.simplify(add(at_fault, extent))),
         )
-        yield soften(_given(problem, sizes), context)
+        yield soften(given_sizes(problem, sizes) if sizes else problem, context)
 
 
 def _element(subject: Subject, access: Access, dim: int, index: Index) -> Iterator[Problem]:
@@ -116,15 +116,7 @@ def _element(subject: Subject, access: Access, dim: int, index: Index) -> Iterat
         size=show(size),
         reached=show(at_fault),
     )
-    yield soften(_given(problem, sizes), access.context)
-
-
-def _given(problem: Problem, sizes: Mapping[ir.Var, int]) -> Problem:
-    """A warning, if the problem is there only with tensors of these sizes."""
-    if not sizes:
-        return problem
-    given = ", ".join(f"{v.name}={n}" for v, n in sizes.items())
-    return replace(problem, severity=Severity.WARNING, message=f"with {given}: {problem.message}")
+    yield soften(given_sizes(problem, sizes) if sizes else problem, access.context)
 
 
 def _needed_outside(

@@ -68,24 +68,82 @@ def collisions(
     other = other or one
     if one is other and _one_element_each(subject, one):
         return
-    a = _points(subject, one, sizes)
-    b = a if one is other else _points(subject, other, sizes)
+    a = touched(subject, one, sizes)
+    b = a if one is other else touched(subject, other, sizes)
     if a is None or b is None:
         return
     # What is not known about a statement lets all its iterations run or none; of two it may let one run.
-    if not all(p.sure or (one is other and set(one.together) <= p.inner) for p in (a, b)):
-        return
+    if (one is other and set(one.together) <= a.iterations.inner) or (
+        a.iterations.sure and b.iterations.sure
+    ):
+        yield from meetings(a, b)
+
+
+@dataclass(frozen=True, eq=False)
+class Touched:
+    """All elements that a statement touches: of each point that runs the element and the iteration, as
+    numbers, in the order of elements.
+    """
+
+    touching: Touching
+    iterations: Iterations
+    points: np.ndarray
+    cells: np.ndarray
+    who: np.ndarray
+
+
+def touched(
+    subject: Subject, touching: Touching, sizes: Mapping[ir.Var, int] | None = None
+) -> Touched | None:
+    """None where it is not known what the statement touches."""
+    found = _points(subject, touching, sizes)
+    if found is None:
+        return None
     try:
-        cells, others = _flat(a, one.indices), _flat(b, other.indices)
-        who, whose = _flat(a, one.together), _flat(b, other.together)
+        cells, who = _flat(found, touching.indices), _flat(found, touching.together)
     except NotEvaluable:
-        return
-    where = _Where.of(cells, a.active.ravel()), _Where.of(others, b.active.ravel())
-    for first, second in _pairs(where[0], where[1], who, whose):
-        here, there = a.at(first), b.at(second)
-        met = zip(one.indices, other.indices, strict=True)
+        return None
+    points = np.flatnonzero(found.active.ravel())
+    points = points[np.argsort(cells[points], kind="stable")]
+    return Touched(touching, found, points, cells[points], who[points])
+
+
+def meetings(a: Touched, b: Touched) -> Iterator[Collision]:
+    """Some pairs of different iterations that come to one element."""
+    for first, second in _pairs(a, b):
+        here, there = a.iterations.at(first), b.iterations.at(second)
+        met = zip(a.touching.indices, b.touching.indices, strict=True)
         if all(number_at(x, here) == number_at(y, there) for x, y in met):
-            yield Collision(one.together, here, there)
+            yield Collision(a.touching.together, here, there)
+
+
+class Crowd:
+    """What many statements touch together, of each element the lowest and the highest iteration: whether
+    another statement may meet one of them, asked for without going through all.
+    """
+
+    def __init__(self) -> None:
+        self._cells, self._low, self._high = (np.zeros(0, np.int64) for _ in range(3))
+
+    def add(self, more: Touched) -> None:
+        cells = np.concatenate([self._cells, more.cells])
+        low, high = (np.concatenate([kept, more.who]) for kept in (self._low, self._high))
+        if not cells.size:
+            return
+        order = np.argsort(cells, kind="stable")
+        cells = cells[order]
+        begins = np.flatnonzero(np.append(True, cells[1:] != cells[:-1]))
+        self._cells = cells[begins]
+        self._low = np.minimum.reduceat(low[order], begins)
+        self._high = np.maximum.reduceat(high[order], begins)
+
+    def meets(self, one: Touched) -> bool:
+        """Whether another iteration touches an element of these."""
+        if not self._cells.size:
+            return False
+        at = np.minimum(np.searchsorted(self._cells, one.cells), self._cells.size - 1)
+        other = (self._low[at] != one.who) | (self._high[at] != one.who)
+        return bool(((self._cells[at] == one.cells) & other).any())
 
 
 def met_beside(subject: Subject, touching: Touching, value: Any) -> list[Collision]:
@@ -141,21 +199,7 @@ _OFFSET = 1 << 20  # indices may be negative, or leave their buffer
 _STRIDE = (1 << 21) + 7
 
 
-@dataclass(frozen=True, eq=False)
-class _Where:
-    """Active points ordered by the element they touch."""
-
-    cells: np.ndarray
-    points: np.ndarray
-
-    @staticmethod
-    def of(cells: np.ndarray, active: np.ndarray) -> _Where:
-        points = np.flatnonzero(active)
-        points = points[np.argsort(cells[points], kind="stable")]
-        return _Where(cells[points], points)
-
-
-def _pairs(a: _Where, b: _Where, who: np.ndarray, whose: np.ndarray) -> Iterator[tuple[int, int]]:
+def _pairs(a: Touched, b: Touched) -> Iterator[tuple[int, int]]:
     """A few pairs (point of a, point of b) on one element by different iterations, in the order of a."""
     if not len(a.cells) or not len(b.cells):
         return
@@ -164,9 +208,9 @@ def _pairs(a: _Where, b: _Where, who: np.ndarray, whose: np.ndarray) -> Iterator
     met = last >= first
     given = 0
     for candidate in (first, last):  # one of the two is another iteration, if any of this element is
-        theirs = b.points[np.clip(candidate, 0, len(b.points) - 1)]
-        for k in np.flatnonzero(met & (whose[theirs] != who[a.points])):
-            yield int(a.points[k]), int(theirs[k])
+        at = np.clip(candidate, 0, len(b.points) - 1)
+        for k in np.flatnonzero(met & (b.who[at] != a.who)):
+            yield int(a.points[k]), int(b.points[at[k]])
             given += 1
             if given % _MOST_PAIRS == 0:
                 break

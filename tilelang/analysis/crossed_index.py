@@ -23,7 +23,7 @@ from tilelang.diagnostics.rules.bounds import BLOCK_IN_TILE, CROSSED_TILES, INTE
 from tilelang.diagnostics.span import Span
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Access
-from tilelang.ir.values import Unknown, Value, as_int, show
+from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 
 from tvm import ir  # isort: skip
 
@@ -84,7 +84,9 @@ def _crossed(subject: Subject) -> _Found:
 
 
 def _interleaved(subject: Subject) -> _Found:
-    """`i * 16 + bx`, where i counts 16 and other elements of the kernel stand at `bx * 16 + i`."""
+    """`i * 16 + bx`, where i counts 16 and the kernel goes to `bx * 16 + i` too: to an element, with a copy
+    of that tile from the same tensor, or in a condition around this one.
+    """
     everything = [
         (access, index.start, found)
         for access in subject.program.accesses
@@ -92,12 +94,22 @@ def _interleaved(subject: Subject) -> _Found:
         for index in access.indices
         if (found := _digits(subject, access, index.start)) is not None
     ]
+    usual = {
+        (d.outer, d.inner, d.step): (show(start), access.span)
+        for access, start, d in reversed(everything)
+        if d.unit == 1
+    }
+    tiles = _tiles(subject)
     for access, start, here in everything:
         if here.step != 1 or here.unit != here.extent or here.extent < 2:
             continue
-        usual = next(_usual(subject, access, here, everything), None)
-        if usual is not None:
-            text, span = usual
+        found = (
+            usual.get((here.outer, here.inner, here.extent))
+            or tiles.get((access.buffer, here.outer, here.extent))
+            or next(_asked(subject, access, here), None)
+        )
+        if found is not None:
+            text, span = found
             problem = INTERLEAVED.at(
                 access.span,
                 related=(Related(span, f"{text} here"),),
@@ -109,22 +121,20 @@ def _interleaved(subject: Subject) -> _Found:
             yield problem, access
 
 
-def _usual(
-    subject: Subject, access: Access, here: _Digits, everything: list[tuple[Access, Value, _Digits]]
-) -> Iterator[tuple[str, Span]]:
-    """Where the kernel goes to tile `outer` and the element `inner` of it: an element, a copy of that tile
-    from the same tensor, or a condition around this one.
-    """
-    for other, start, there in everything:
-        if _turned(here, there):
-            yield show(start), other.span
+def _tiles(subject: Subject) -> dict[tuple[Buffer, ir.Var, int], tuple[str, Span]]:
+    """Where tile by tile of a tensor is touched: by its variable, whose steps are as long as the tile."""
+    found: dict[tuple[Buffer, ir.Var, int], tuple[str, Span]] = {}
     for place in subject.shared(global_places):
-        if place.buffer is access.buffer:
-            for start, extent in zip(place.starts, place.extents, strict=True):
-                form = affine(start)
-                tile = as_int(extent) == here.extent
-                if tile and form is not None and form.coefficient(here.outer) == here.extent:
-                    yield show(start), place.span
+        for start, extent in zip(place.starts, place.extents, strict=True):
+            form, tile = affine(start), as_int(extent)
+            for var, step in form.terms.items() if form is not None else ():
+                if step == tile:
+                    found.setdefault((place.buffer, var, step), (show(start), place.span))
+    return found
+
+
+def _asked(subject: Subject, access: Access, here: _Digits) -> Iterator[tuple[str, Span]]:
+    """Conditions around an element that ask about element `inner` of tile `outer`."""
     for guard in access.context.guards:
         for comparison in comparisons(guard.condition, guard.negated):
             for side in (comparison.small, comparison.large):
@@ -203,6 +213,9 @@ def _block_in_tile(subject: Subject) -> _Found:
     launch = subject.launch
     assert launch is not None
     reads = [a for a in subject.program.accesses if a.mode == "read" and is_tile(a.buffer)]
+    on_line: dict[int, list[Access]] = {}
+    for access in reads:
+        on_line.setdefault(access.span.line, []).append(access)
     for access in reads:
         for dim, index in enumerate(access.indices):
             var = index.start
@@ -210,8 +223,8 @@ def _block_in_tile(subject: Subject) -> _Found:
                 continue
             if as_int(subject.ranges.get(var, (0, None))[1]) == 1 or not _filled(subject, access, dim):
                 continue
-            for other in reads:
-                if other.span.line != access.span.line or other.context.loops != access.context.loops:
+            for other in on_line[access.span.line]:
+                if other.context.loops != access.context.loops:
                     continue
                 if other.buffer is access.buffer or len(other.indices) != len(access.indices):
                     continue
@@ -242,17 +255,26 @@ def _filled(subject: Subject, access: Access, dim: int) -> bool:
     """Whether the kernel writes a tile element by element, or by operations, in all blocks alike: not a table
     with an entry for each block.
     """
-    launch = subject.launch
-    blocks = set(launch.block_vars) if launch is not None else set()
-    writes = [a for a in subject.program.accesses if a.buffer is access.buffer and a.mode == "write"]
-    if any(
-        isinstance(a.indices[dim].start, Unknown) or free_vars(a.indices[dim].start) & blocks for a in writes
-    ):
+    stores, copies = subject.shared(_writes)
+    blocks = set(subject.launch.block_vars) if subject.launch is not None else set()
+    starts = [a.indices[dim].start for a in stores.get(access.buffer, ())]
+    if any(isinstance(start, Unknown) or free_vars(start) & blocks for start in starts):
         return False
-    copied = [r for r in subject.records if r.op == "copy" and (d := r.region("dst")) is not None
-              and d.buffer is access.buffer]  # fmt: skip
     return all(
-        (src := r.region("src")) is not None
-        and (src.buffer.scope != "global" or any(free_vars(s) & blocks for s in src.starts))
-        for r in copied
+        src is not None and (src.buffer.scope != "global" or any(free_vars(s) & blocks for s in src.starts))
+        for src in copies.get(access.buffer, ())
     )
+
+
+def _writes(subject: Subject) -> tuple[dict[Buffer, list[Access]], dict[Buffer, list[Region | None]]]:
+    """Of each buffer the stores to its elements, and what is copied to it."""
+    stores: dict[Buffer, list[Access]] = {}
+    for access in subject.program.accesses:
+        if access.mode == "write":
+            stores.setdefault(access.buffer, []).append(access)
+    copies: dict[Buffer, list[Region | None]] = {}
+    for record in subject.records:
+        dst = record.region("dst") if record.op == "copy" else None
+        if dst is not None:
+            copies.setdefault(dst.buffer, []).append(record.region("src"))
+    return stores, copies

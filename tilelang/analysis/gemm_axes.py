@@ -20,7 +20,7 @@ from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.shape import GEMM_AXES, GEMM_AXES_SHIFTED, GEMM_AXES_STILL
 from tilelang.ir.tile_program import Loop
 from tilelang.ir.values import Buffer, as_int, show
-from tilelang.ops.gemm import fits, fitting_transposes, may_fit, transpose_fixes, transpose_options
+from tilelang.ops.gemm_shapes import fits, fitting_transposes, may_fit, transpose_fixes, transpose_options
 from tilelang.ops.operands import regions
 
 from tvm import ir  # isort: skip

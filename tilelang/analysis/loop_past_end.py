@@ -57,7 +57,6 @@ def _past(subject: Subject, uses: TensorUses, node: For) -> Problem | None:
         return None
     (dim, outside, count), place = next((b, p) for b, p in zip(beyond, places, strict=True) if b is not None)
     size = place.buffer.shape[dim]
-    given = ", ".join(f"{v.name} = {uses.sizes[v]}" for v in free_vars(size))
     return LOOP_PAST_END.at(
         loop.span,
         related=declared(place.buffer),
@@ -67,7 +66,7 @@ def _past(subject: Subject, uses: TensorUses, node: For) -> Problem | None:
         dim=dim,
         buffer=place.buffer.name,
         size=show(size),
-        when=f" with {given}" if given else "",
+        when=uses.given(size),
         does=("writes nothing" if place.writes else "reads zeros")
         if outside == 1
         else ("write nothing" if place.writes else "read zeros"),

@@ -77,7 +77,6 @@ def _problem(
     uses: TensorUses, place: GlobalPlace, dim: int, var: ir.Var, outside: int, count: int, other: TensorUse
 ) -> Problem:
     size = place.buffer.shape[dim]
-    given = ", ".join(f"{v.name} = {uses.sizes[v]}" for v in free_vars(size))
     return MOSTLY_OUTSIDE.at(
         place.spans[dim] if dim < len(place.spans) else place.span,
         related=declared(place.buffer, other.buffer),
@@ -87,6 +86,6 @@ def _problem(
         dim=dim,
         buffer=place.buffer.name,
         size=show(size),
-        when=f" with {given}" if given else "",
+        when=uses.given(size),
         other=other.buffer.name,
     )

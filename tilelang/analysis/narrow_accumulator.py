@@ -15,7 +15,7 @@ from tilelang.diagnostics.problem import Fix, Problem
 from tilelang.diagnostics.rules.dtype import NARROW_ACCUMULATOR
 from tilelang.ir.tile_program import Loop, OpRecord
 from tilelang.ir.values import as_int
-from tilelang.ops.gemm import gemm_plan
+from tilelang.ops.gemm_plan import gemm_plan
 from tilelang.ops.operands import declared, dtype_name
 from tilelang.ops.source_edits import dtype_edit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilelang.analysis.collisions import Touching, cell_text, collisions
+from tilelang.analysis.collisions import Collision, Crowd, Touched, Touching, cell_text, meetings, touched
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import PARALLEL_READ_RACE
@@ -12,6 +12,8 @@ from tilelang.ir.tile_ops import SYNC, is_call
 from tilelang.ir.tile_program import Access, Evaluate, For, If, Launch, Loop, Node
 from tilelang.ir.values import Buffer, Unknown
 from tilelang.ops.operands import declared
+
+from tvm import ir  # isort: skip
 
 
 def check(subject: Subject) -> Iterator[Problem]:
@@ -43,36 +45,66 @@ def _by_region(subject: Subject) -> dict[tuple[Loop, Buffer], list[Access]]:
 def _first_race(
     subject: Subject, loop: Loop, buffer: Buffer, writes: list[Access], reads: list[Access]
 ) -> Problem | None:
+    """Where an iteration reads what another one writes; each iteration's own element is left out, of which
+    parallel-reduction-race speaks.
+    """
+    own = {(w.context.parallel_vars(), _text(w)) for w in writes}
+    crowds: dict[tuple[ir.Var, ...], Crowd] = {}
     for read in reads:
+        together, text = read.context.parallel_vars(), _text(read)
+        if own <= {(together, text)}:
+            continue
+        if together not in crowds:
+            crowds[together] = _crowd(subject, [w for w in writes if w.context.parallel_vars() == together])
+        reading = _surely(subject, read)
+        if reading is None or not crowds[together].meets(reading):
+            continue
         for write in writes:
-            if read.context.parallel_vars() != write.context.parallel_vars():
+            if write.context.parallel_vars() != together or _text(write) == text:
                 continue
-            reading, writing = _touching(read), _touching(write)
-            if _text(reading) == _text(writing):
-                continue  # each iteration has its own element, or parallel-reduction-race speaks
-            for met in collisions(subject, reading, writing):
-                problem = PARALLEL_READ_RACE.at(
-                    read.span,
-                    related=(
-                        Related(write.span, "the element is written here"),
-                        Related(loop.span, "the parallel loop"),
-                        *declared(buffer),
-                    ),
-                    reader=met.name(met.first),
-                    writer=met.name(met.second),
-                    access=cell_text(subject, buffer, reading.indices, met.first),
-                    buffer=buffer.name,
-                )
-                return soften(soften(problem, read.context), write.context)
+            writing = _surely(subject, write)
+            met = next(meetings(reading, writing), None) if writing is not None else None
+            if met is not None:
+                return _problem(subject, loop, buffer, read, write, met)
     return None
 
 
-def _touching(access: Access) -> Touching:
-    return Touching(access.context, tuple(i.start for i in access.indices), access.context.parallel_vars())
+def _crowd(subject: Subject, accesses: list[Access]) -> Crowd:
+    crowd = Crowd()
+    for access in accesses:
+        found = _surely(subject, access)
+        if found is not None:
+            crowd.add(found)
+    return crowd
 
 
-def _text(touching: Touching) -> list[str]:
-    return [str(i) for i in touching.indices]
+def _problem(
+    subject: Subject, loop: Loop, buffer: Buffer, read: Access, write: Access, met: Collision
+) -> Problem:
+    problem = PARALLEL_READ_RACE.at(
+        read.span,
+        related=(
+            Related(write.span, "the element is written here"),
+            Related(loop.span, "the parallel loop"),
+            *declared(buffer),
+        ),
+        reader=met.name(met.first),
+        writer=met.name(met.second),
+        access=cell_text(subject, buffer, [i.start for i in read.indices], met.first),
+        buffer=buffer.name,
+    )
+    return soften(soften(problem, read.context), write.context)
+
+
+def _surely(subject: Subject, access: Access) -> Touched | None:
+    """What an access surely touches, None where that is not known."""
+    indices = tuple(i.start for i in access.indices)
+    found = touched(subject, Touching(access.context, indices, access.context.parallel_vars()))
+    return found if found is not None and found.iterations.sure else None
+
+
+def _text(access: Access) -> tuple[str, ...]:
+    return tuple(str(i.start) for i in access.indices)
 
 
 def _loops_with_barriers(subject: Subject) -> frozenset[Loop]:

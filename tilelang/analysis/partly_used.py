@@ -279,7 +279,7 @@ def _always_first(
         launch.span,
         related=(Related(use.places[0].span, f"{use.places[0].text} is used here"), *declared(use.buffer)),
         var=var.name,
-        **_words_of(uses, use, dim, missing),
+        **words_of(uses, use, dim, missing),
     )
 
 
@@ -307,7 +307,7 @@ def _beside(
         related=declared(use.buffer, other.buffer),
         other=other.buffer.name,
         other_dim=other_dim,
-        **_words_of(uses, use, dim, missing),
+        **words_of(uses, use, dim, missing),
     )
 
 
@@ -326,19 +326,19 @@ def _counted(
         at,
         related=(Related(place.span, f"{place.text} is used here"), *declared(use.buffer)),
         var=var.name,
-        **_words_of(uses, use, dim, missing),
+        **words_of(uses, use, dim, missing),
     )
 
 
-def _words_of(uses: TensorUses, use: TensorUse, dim: int, missing: np.ndarray) -> dict[str, Any]:
-    given = ", ".join(f"{v.name} = {uses.sizes[v]}" for v in free_vars(use.buffer.shape[dim]))
+def words_of(uses: TensorUses, use: TensorUse, dim: int, missing: np.ndarray) -> dict[str, Any]:
+    """What messages say of the part of a dimension that is left out."""
     return {
         "does": "writes" if use.writes else "reads",
         "missing": ranges_text(missing),
         "dim": dim,
         "name": uses.subject.shared(DimensionNames).text(use.buffer, dim),
         "buffer": use.buffer.name,
-        "when": f" with {given}" if given else "",
+        "when": uses.given(use.buffer.shape[dim]),
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -12,6 +11,7 @@ from tilelang.analysis.bounds import first_value
 from tilelang.analysis.contents import History, Touch, histories, unexplained
 from tilelang.analysis.coverage import ranges_text, reached, span_of
 from tilelang.analysis.iterations import iterations, variables_behind
+from tilelang.analysis.open_sizes import given_sizes
 from tilelang.analysis.subject import Subject, soften
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import (
@@ -119,8 +119,7 @@ def _partly(subject: Subject, history: History) -> Iterator[Problem]:
             missing = _missing(subject, read, before, dim, size, given) if given else None
             if missing is not None:
                 problem = _part_problem(subject, history, read, before, dim, missing)
-                words = ", ".join(f"{v.name}={n}" for v, n in given.items())
-                yield soften(replace(problem, message=f"with {words}: {problem.message}"), read.context)
+                yield soften(given_sizes(problem, given), read.context)
                 return
         element = _element(subject, read, others, shape)
         if element is not None:

@@ -13,7 +13,7 @@ from tilelang.diagnostics.problem import Fix, Problem, Related
 from tilelang.diagnostics.rules.performance import REGISTER_PRESSURE, REGISTERS_ALIVE
 from tilelang.ir.tile_program import For, Loop, walk
 from tilelang.ir.values import Buffer, as_int
-from tilelang.ops.gemm import gemm_plan
+from tilelang.ops.gemm_plan import gemm_plan
 from tilelang.ops.operands import dtype_bits, dtype_name, tile_bytes, times
 from tilelang.ops.source_edits import keyword_edit
 

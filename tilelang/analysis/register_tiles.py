@@ -8,7 +8,7 @@ from tilelang.analysis.subject import Subject
 from tilelang.arch.tables import features
 from tilelang.ir.values import Buffer
 from tilelang.layout.gemm_operands import gemm_fragments
-from tilelang.ops.gemm import gemm_plan
+from tilelang.ops.gemm_plan import gemm_plan
 from tilelang.ops.operands import dtype_bits
 
 

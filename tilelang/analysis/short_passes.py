@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from tilelang.analysis import output_not_written, partly_used
 from tilelang.analysis.affine import Affine, affine
 from tilelang.analysis.comparisons import comparisons
-from tilelang.analysis.coverage import ranges_text
-from tilelang.analysis.dimension_names import DimensionNames
 from tilelang.analysis.global_places import GlobalPlace, global_places
 from tilelang.analysis.subject import Subject
 from tilelang.analysis.tensor_use import TensorUse, TensorUses, tensor_uses
@@ -99,7 +96,7 @@ def _short(uses: TensorUses, use: TensorUse) -> Iterator[Problem]:
                         Related(whole.loop.span, "this loop goes through all of it"),
                         *declared(use.buffer),
                     ),
-                    **_words(uses, use, dim, missing),
+                    **partly_used.words_of(uses, use, dim, missing),
                     line=whole.loop.span.line,
                 )
 
@@ -161,7 +158,7 @@ def _gaps(uses: TensorUses, use: TensorUse) -> Iterator[Problem]:
             yield GAPS_BETWEEN.at(
                 loop[0].span,
                 related=(Related(place.span, f"{place.text} is used here"), *declared(use.buffer)),
-                **_words(uses, use, dim, missing),
+                **partly_used.words_of(uses, use, dim, missing),
                 var=var.name,
                 steps=loop[2],
                 distance=loop[3],
@@ -223,7 +220,7 @@ def _ends(uses: TensorUses) -> Iterator[Problem]:
                         Related(place.span, f"{place.text} is read here"),
                         *declared(use.buffer, other.buffer),
                     ),
-                    **_words(uses, use, dim, missing),
+                    **partly_used.words_of(uses, use, dim, missing),
                     var=var.name,
                     other=other.buffer.name,
                     other_dim=other_dim,
@@ -287,15 +284,3 @@ def in_numbers(uses: TensorUses, value: Value) -> Affine | None:
         return form
     known = {v: n for v, n in uses.sizes.items() if v in free_vars(value)}
     return affine(uses.subject.prover.simplify(substitute(value, known)))
-
-
-def _words(uses: TensorUses, use: TensorUse, dim: int, missing: np.ndarray) -> dict[str, Any]:
-    given = ", ".join(f"{v.name} = {uses.sizes[v]}" for v in free_vars(use.buffer.shape[dim]))
-    return {
-        "does": "writes" if use.writes else "reads",
-        "missing": ranges_text(missing),
-        "dim": dim,
-        "name": uses.subject.shared(DimensionNames).text(use.buffer, dim),
-        "buffer": use.buffer.name,
-        "when": f" with {given}" if given else "",
-    }

@@ -10,7 +10,7 @@ from tilelang.diagnostics.problem import Problem
 from tilelang.diagnostics.rules.performance import SMALL_GEMM_TILE
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Buffer, as_int
-from tilelang.ops.gemm import gemm_plan
+from tilelang.ops.gemm_plan import gemm_plan
 
 _SMALL = 32
 

@@ -63,6 +63,11 @@ class TensorUses:
         except (NotEvaluable, TypeError):
             return None
 
+    def given(self, size: Value) -> str:
+        """` with N = 2048`: the numbers that were taken for a size's symbols; nothing where it has none."""
+        taken = ", ".join(f"{v.name} = {self.sizes[v]}" for v in free_vars(size))
+        return f" with {taken}" if taken else ""
+
     def whole(self, use: TensorUse, dim: int, least: int = 1) -> bool:
         """Whether one statement goes through a whole dimension, `least` elements at a time: found without
         enumeration.

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tilelang.analysis.affine import affine
 from tilelang.analysis.subject import Subject, is_tile
 from tilelang.diagnostics.problem import Problem, Related
 from tilelang.diagnostics.rules.order import LOADED_TWICE, NAMED_AFTER_ANOTHER, UNREAD_TENSOR
 from tilelang.ir.expressions import loads_of
-from tilelang.ir.tile_program import OpRecord, Store, walk
-from tilelang.ir.values import Buffer, Region, Unknown, Value, as_int
+from tilelang.ir.tile_program import Loop, OpRecord, Store, walk
+from tilelang.ir.values import Buffer, Region, Unknown, Value
 
 from tvm import ir  # isort: skip
 
@@ -95,18 +96,21 @@ def _of_itself(subject: Subject, node: Store, load: ir.TensorLoad, other: Buffer
 
 def _loaded_twice(subject: Subject, tensor: Buffer) -> Iterator[Problem]:
     """Two tiles that hold one piece of another tensor."""
-    loads = [r for r in subject.records if _source(r) is not None and _tile(r) is not None]
-    for k, one in enumerate(loads):
-        for other in loads[k + 1 :]:
-            a, b = _source(one), _source(other)
-            assert a is not None and b is not None
-            if a.buffer is not b.buffer or one.context.loops != other.context.loops:
-                continue
-            if _tile(one) is _tile(other) or not _alike(subject, tensor, a.buffer):
-                continue
-            if a.fits_rank and b.fits_rank and _equal(subject, a.starts, b.starts):
-                first, second = _tile(one), _tile(other)
-                assert first is not None and second is not None
+    alike = {b for b in subject.program.buffers if _alike(subject, tensor, b)}
+    odd: list[Value] = []
+    pieces: dict[tuple[Buffer, tuple[Loop, ...], tuple[object, ...]], list[tuple[OpRecord, Buffer]]] = {}
+    for record in subject.records:
+        source, tile = _source(record), _tile(record)
+        if source is None or tile is None or source.buffer not in alike or not source.fits_rank:
+            continue
+        if not any(isinstance(s, Unknown) for s in source.starts):
+            starts = tuple(_start(subject, s, odd) for s in source.starts)
+            key = source.buffer, record.context.loops, starts
+            pieces.setdefault(key, []).append((record, tile))
+    for (source, *_), loads in pieces.items():
+        one, first = loads[0]
+        for other, second in loads[1:]:
+            if second is not first:
                 yield LOADED_TWICE.at(
                     other.span,
                     related=(
@@ -115,9 +119,20 @@ def _loaded_twice(subject: Subject, tensor: Buffer) -> Iterator[Problem]:
                     ),
                     first=first.name,
                     second=second.name,
-                    other=a.buffer.name,
+                    other=source.name,
                     tensor=tensor.name,
                 )
+
+
+def _start(subject: Subject, start: Value, odd: list[Value]) -> object:
+    """A start as it can be looked up, one for equal ones; `odd`: those so far that are no sums."""
+    form = affine(start)
+    if form is not None:
+        return form.constant, frozenset(form.terms.items())
+    found = next((s for s in odd if subject.prover.equal(s, start) is True), None)
+    if found is None:
+        odd.append(start)
+    return id(start if found is None else found)
 
 
 def _named(subject: Subject, tensor: Buffer) -> Iterator[Problem]:
@@ -152,12 +167,3 @@ def _source(record: OpRecord) -> Region | None:
 def _tile(record: OpRecord) -> Buffer | None:
     region = record.region("dst") if record.op == "copy" else None
     return region.buffer if region is not None and is_tile(region.buffer) else None
-
-
-def _equal(subject: Subject, one: tuple[Value, ...], other: tuple[Value, ...]) -> bool:
-    return len(one) == len(other) and all(
-        not isinstance(a, Unknown)
-        and not isinstance(b, Unknown)
-        and (as_int(a) == as_int(b) if as_int(a) is not None else subject.prover.equal(a, b) is True)
-        for a, b in zip(one, other, strict=True)
-    )

@@ -10,7 +10,7 @@ from tilelang.ir.tile_program import TileProgram
 from tilelang.ir.values import Buffer, as_int
 from tilelang.layout.annotated import LAYOUTS, read_annotations
 from tilelang.layout.shared import matrix_operand
-from tilelang.ops.gemm import gemm_plan
+from tilelang.ops.gemm_plan import gemm_plan
 from tilelang.ops.operands import dtype_bits, dtype_name
 from tilelang.ops.tile_op import CheckContext, WgmmaChoice
 

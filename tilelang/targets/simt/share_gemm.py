@@ -16,7 +16,8 @@ from tilelang.layout.fragment import Fragment
 from tilelang.layout.gemm_operands import GemmFragments
 from tilelang.layout.shared import SharedLayout
 from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition
-from tilelang.ops.gemm import Gemm, plan_text
+from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm_plan import plan_text
 from tilelang.passes.infer_layouts import GemmLayouts
 from tilelang.passes.walk import FRAGMENT, bits_of, shape_of
 
