@@ -396,3 +396,21 @@ def bits(A):
     assert b[0].tolist() == [w.bit_count() for w in words]
     assert b[1].tolist() == [32 - w.bit_length() for w in words]
     assert b[2].tolist() == [(w & -w).bit_length() for w in words]
+
+
+def test_fast_and_exact_functions(rng: np.random.Generator) -> None:
+    text = """
+@tilelang.jit
+def functions(A):
+    A: T.Tensor((64,), "float32")
+    B = T.empty((3, 64), "float32")
+    with T.Kernel(1, threads=64):
+        tx = T.get_thread_binding()
+        B[0, tx] = T.__exp(A[tx])
+        B[1, tx] = T.ieee_fdiv(A[tx], T.float32(3), "rn")
+        B[2, tx] = T.hypot(A[tx], T.float32(2))
+    return B
+"""
+    a, b = random(rng, (64,), "float32"), poison((3, 64), "float32")
+    run_text(text, {"A": a, "B": b})
+    close(b, np.stack([np.exp(a), a / 3, np.hypot(a, 2)]), 1e-5)

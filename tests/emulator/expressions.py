@@ -84,6 +84,15 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _function_named(name: str) -> Callable[..., Any]:
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    known = name.removesuffix("_rn")
+    if known not in FUNCTIONS:
+        raise NotImplementedError(name)
+    return FUNCTIONS[known]
+
+
 class Expressions:
     """Evaluates expressions under a mask of active threads; loads and `tl.*` calls are answered by the
     block.
@@ -162,7 +171,7 @@ class Expressions:
         name = str(expr.op.name)
         if name == LDG:
             return self.value(expr.args[0], mask)
-        if name.startswith("tl."):
+        if name.startswith("tl.") and not name.startswith(("tl.fast_", "tl.ieee_")):
             return self._call(expr, mask)
         name = name.partition(".")[2]
         if name == "if_then_else":
@@ -170,9 +179,7 @@ class Expressions:
         if name == "reinterpret":
             value = np.ascontiguousarray(self.value(expr.args[-1], mask))
             return value.view(numpy_dtype(dtype_of(expr)))
-        function: Callable[..., Any] | None = _FUNCTIONS.get(name) or FUNCTIONS.get(name.removesuffix("_rn"))
-        if function is None:
-            raise NotImplementedError(name)
+        function = _function_named(name)
         args = [self.value(a, mask) for a in expr.args]
         with np.errstate(all="ignore"):
             result = function(*args)
