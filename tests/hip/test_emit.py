@@ -44,7 +44,7 @@ def test_vector_add_runs(dtype: str, tmp_path: Path) -> None:
     text = print_kernel(vector_add(1000, dtype, 4), HIP).text
     a, b = random_array((1000,), dtype, 1), random_array((1000,), dtype, 2)
     c = np.zeros_like(a)
-    run_hip(text, "add", (2,), 128, [a, b, c], tmp_path)
+    run_hip(text, "add_kernel", (2,), 128, [a, b, c], tmp_path)
     np.testing.assert_array_equal(c.astype(np.float64), (a + b).astype(np.float64))
 
 
@@ -57,7 +57,7 @@ def test_shuffle(mask: int, tmp_path: Path) -> None:
 
     text = print_kernel(statement_in_kernel(make), HIP).text
     a, b = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
-    run_hip(text, "k", (1,), 128, [a, b], tmp_path)
+    run_hip(text, "k_kernel", (1,), 128, [a, b], tmp_path)
     np.testing.assert_array_equal(b, a.reshape(-1)[np.arange(128) ^ mask])
 
 
@@ -94,7 +94,7 @@ def test_math_written_out_here_is_accurate(name: str, tmp_path: Path) -> None:
     if name in ("tanh", "erf", "log1p", "asin", "atan", "sinh"):
         a[::2] = np.logspace(-6, 0, 64, dtype=np.float32)
     b = np.zeros_like(a)
-    run_hip(print_kernel(statement_in_kernel(make), HIP).text, "k", (1,), 128, [a, b], tmp_path)
+    run_hip(print_kernel(statement_in_kernel(make), HIP).text, "k_kernel", (1,), 128, [a, b], tmp_path)
     x = a.astype(np.float64)
     exact = {
         "sigmoid": lambda: 1 / (1 + np.exp(-x)),
@@ -117,7 +117,7 @@ def test_angle_of_a_point(tmp_path: Path) -> None:
     y = np.array([1, 1, -1, -1, 0, -0.0, 0, -0.0, 2, -2, 1e-30, inf, inf, -inf, 1, 0], np.float32).repeat(8)
     x = np.array([1, -1, 1, -1, 1, 1, -1, -1, 0, 0, 1e30, inf, -inf, inf, -inf, 0], np.float32).repeat(8)
     expected = np.arctan2(y.astype(np.float64), x)
-    run_hip(print_kernel(statement_in_kernel(make), HIP).text, "k", (1,), 128, [y, x], tmp_path)
+    run_hip(print_kernel(statement_in_kernel(make), HIP).text, "k_kernel", (1,), 128, [y, x], tmp_path)
     np.testing.assert_allclose(x, expected, rtol=1e-6, atol=1e-37)
     np.testing.assert_array_equal(np.signbit(x), np.signbit(expected))
 
@@ -130,7 +130,7 @@ def test_power(tmp_path: Path) -> None:
     a = np.array([2, -2, -2, 3, 0.5, 9, -8, 0], np.float32).repeat(16)
     b = np.array([10, 3, 2, 0, -2, 0.5, 0.5, 2], np.float32).repeat(16)
     expected = np.array([1024, -8, 4, 1, 4, 3, np.nan, 0]).repeat(16)
-    run_hip(print_kernel(statement_in_kernel(make), HIP).text, "k", (1,), 128, [a, b], tmp_path)
+    run_hip(print_kernel(statement_in_kernel(make), HIP).text, "k_kernel", (1,), 128, [a, b], tmp_path)
     np.testing.assert_allclose(b, expected, rtol=1e-6)
 
 
@@ -153,7 +153,7 @@ def test_block_barrier_and_shared_arena(tmp_path: Path) -> None:
 
     text = print_kernel(kernel("k", [a, b], body, 1), HIP, shared_offsets={s: 256}, shared_bytes=768).text
     x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
-    run_hip(text, "k", (1,), 128, [x, y], tmp_path)
+    run_hip(text, "k_kernel", (1,), 128, [x, y], tmp_path)
     np.testing.assert_array_equal(y, x[::-1])
 
 

@@ -37,7 +37,7 @@ def test_vector_add_runs(dtype: str, tmp_path: Path) -> None:
     assert "constant int& n [[buffer(3)]]" in text
     a, b = random_array((1000,), dtype, 1), random_array((1000,), dtype, 2)
     c = np.zeros_like(a)
-    run_metal(text, "add", (8,), 128, [a, b, c, 1000], tmp_path)
+    run_metal(text, "add_kernel", (8,), 128, [a, b, c, 1000], tmp_path)
     np.testing.assert_array_equal(c.astype(np.float64), (a + b).astype(np.float64))
 
 
@@ -49,7 +49,7 @@ def test_shuffle(mask: int, tmp_path: Path) -> None:
 
     text = print_kernel(statement_in_kernel(make), METAL).text
     a, b = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
-    run_metal(text, "k", (1,), 128, [a, b], tmp_path)
+    run_metal(text, "k_kernel", (1,), 128, [a, b], tmp_path)
     np.testing.assert_array_equal(b, a[np.arange(128) ^ mask])
 
 
@@ -73,7 +73,7 @@ def test_threadgroup_memory(tmp_path: Path) -> None:
     assert "alignas(16) threadgroup uchar smem[768];" in text
     check_metal(text, tmp_path)
     x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
-    run_metal(text, "k", (1,), 128, [x, y], tmp_path)
+    run_metal(text, "k_kernel", (1,), 128, [x, y], tmp_path)
     np.testing.assert_array_equal(y, x[::-1])
 
 
@@ -81,7 +81,7 @@ def test_the_fibers_see_a_barrier_that_some_threads_miss(tmp_path: Path) -> None
     text = reverse(0).replace("threadgroup_barrier", "if (threadIdx.x < 64) threadgroup_barrier")
     x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
     with pytest.raises(AssertionError, match="wait at a barrier that others never reach"):
-        run_metal(text, "k", (1,), 128, [x, y], tmp_path)
+        run_metal(text, "k_kernel", (1,), 128, [x, y], tmp_path)
 
 
 def test_float64_is_refused_by_name() -> None:
