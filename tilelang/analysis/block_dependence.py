@@ -76,6 +76,7 @@ class _Follower:
         # Of loops whose ranges overlap for all blocks: on what the shared steps depend.
         self._shared: dict[ir.Var, Dependence] = {}
         self._among: Dependence = _NOTHING
+        self._inside = False  # a loop
         # What a loop did when it was entered like this: loops in loops are gone through again and again.
         self._gone_through: dict[object, tuple[_Held, dict[object, GlobalWrite]]] = {}
         self.writes: dict[object, GlobalWrite] = {}
@@ -103,6 +104,11 @@ class _Follower:
 
     def _loop(self, node: For, condition: Dependence) -> None:
         """The body until nothing changes; what is known of a loop that was entered alike is taken over."""
+        if not self._inside:
+            self._inside = True
+            self._until_settled(node, condition)
+            self._inside = False
+            return
         held = frozenset(self._tiles.items()), frozenset(self._scalars.items())
         key = id(node), held, condition, self._among, frozenset(self._shared.items())
         known = self._gone_through.get(key)

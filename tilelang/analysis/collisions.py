@@ -150,9 +150,10 @@ def met_beside(subject: Subject, touching: Touching, value: Any) -> list[Collisi
     """Collisions of a statement with itself, where the elements that its value reads are known if they can
     be: those that other elements choose cannot.
     """
-    read = [i for load in loads_of(value) for i in load.indices if not loads_of(i)]
-    met = list(collisions(subject, replace(touching, beside=tuple(read)), None)) if read else []
-    return met or list(collisions(subject, touching, None))
+    met = list(collisions(subject, touching, None))
+    read = [i for load in loads_of(value) for i in load.indices if not loads_of(i)] if met else []
+    known = list(collisions(subject, replace(touching, beside=tuple(read)), None)) if read else []
+    return known or met
 
 
 def _points(subject: Subject, touching: Touching, sizes: Mapping[ir.Var, int] | None) -> Iterations | None:
