@@ -120,7 +120,7 @@ def statement_text(source: Source, node: ast.stmt) -> str:
     return "\n".join(source.lines[first - 1 : node.end_lineno])
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def names_used(text: str) -> frozenset[str] | None:
     """All names in a statement's text; None if it does not parse on its own.
 
