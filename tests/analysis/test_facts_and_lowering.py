@@ -14,13 +14,13 @@ import pytest
 from tests.analysis.kernels import source
 from tilelang.analysis.check import check_program
 from tilelang.arch import cuda, hip, metal
+from tilelang.arch.mma import mma_name
 from tilelang.arch.target import parse_target
 from tilelang.facts.kernel_facts import KernelFacts
 from tilelang.frontend.environments.specialise import trace_static
 from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.jit.compiling import prim_func_of
 from tilelang.targets import driver
-from tilelang.targets.cuda.intrinsics import mma_name
 from tilelang.targets.hip.intrinsics import INTRINSICS as HIP_INTRINSICS
 from tilelang.targets.lowered import LoweredKernel
 from tilelang.targets.metal.intrinsics import INTRINSICS as METAL_INTRINSICS

@@ -185,10 +185,10 @@ FAULTS = {
         cuda_gemm, "Gemm", misread(transpose_a=False), transposed((True, False))
     ),
     "ldmatrix that transposes what it should not": Fault(
-        cuda_gemm._Lowering, "_ldmatrix", other_transposition, transposed((False, True))
+        cuda_gemm.GemmLowering, "ldmatrix", other_transposition, transposed((False, True))
     ),
     "ldmatrix that does not transpose what it should": Fault(
-        cuda_gemm._Lowering, "_ldmatrix", other_transposition, transposed((True, False))
+        cuda_gemm.GemmLowering, "ldmatrix", other_transposition, transposed((True, False))
     ),
     "a wait for the phase before": Fault(specialise_warps, "_call", other_phase, split_in_roles),
     "the last lanes of a vectorised loop dropped": Fault(vectorized, "_lanes", lambda _: lambda *_: 4, tail),

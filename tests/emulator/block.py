@@ -12,14 +12,14 @@ import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
-from tests.emulator import atomics, bulk, collectives, instructions, wgmma
+from tests.emulator import atomics, bulk, collectives, instructions, sparse, wgmma
 from tests.emulator.expressions import Expressions, dtype_of
 from tests.emulator.mbarrier import Mbarrier
 from tests.emulator.memory import EmulationError, SharedMemory, numpy_dtype, poison
 from tests.emulator.order import GROUP
 from tilelang.ir import thread_ops
 from tilelang.layout.banks import conflict_degree
-from tilelang.passes.walk import calls, variables
+from tilelang.passes.walk import bits_of, calls, variables
 from tilelang.targets.lowered import LoweredKernel
 
 
@@ -544,6 +544,10 @@ class _Block:
             self._whole(mask, name, GROUP)
             self._wgmma(name, list(call.args), mask)
             return None
+        if name.startswith("mma_sp_"):
+            self._whole(mask, name, 32)
+            self._mma_sp(name, int(call.args[0].value), [a.args[0] for a in call.args[1:]], mask)
+            return None
         if name.startswith("mma_"):
             self._whole(mask, name, 32)
             self._mma(name, *(a.args[0] for a in call.args), mask)
@@ -817,17 +821,30 @@ class _Block:
         new = instructions.mma(name, old, left, right).reshape(-1, of_d)
         self.local[d.source.__chandle__()][self.number[mask][:, None], at] = new
 
+    def _mma_sp(self, name: str, selector: int, loads: list[Any], mask: np.ndarray) -> None:
+        of_a, of_b, of_d = sparse.registers_of(name)
+        d, a, b, e = loads
+        left, right = (self._registers(x, n, mask)[0] for x, n in ((a, of_a), (b, of_b)))
+        old, at = self._registers(d, of_d, mask)
+        held = self._registers(e, 4 // (bits_of(str(e.source.dtype)) // 8), mask)[0]
+        metadata = np.ascontiguousarray(held).view(np.uint32)[..., 0]
+        new = sparse.multiply(name, selector, (old, left, right), metadata).reshape(-1, of_d)
+        self.local[d.source.__chandle__()][self.number[mask][:, None], at] = new
+
     def _wgmma(self, name: str, args: list[Any], mask: np.ndarray) -> None:
         op = wgmma.instruction(name)
-        numbers = [int(a.value) for a in args[:-3]]
-        d, a, b = (x.args[0] for x in args[-3:])
+        pointers = [x.args[0] for x in args[-4 if op.sparse else -3 :]]
+        numbers = [int(a.value) for a in args[: -len(pointers)]]
+        d, a, b = pointers[:3]
         registers, old = self.local[d.source.__chandle__()], self.number[:, None]
         at = self._pointed(d)[:, None] + np.arange(op.tiles * op.n // 2)
         self._check(d.source, at[mask], False)
         for first in np.flatnonzero(mask)[:: wgmma.GROUP].tolist():
             mine = slice(first, first + wgmma.GROUP)
             right = [
-                self._matrix(b, mine, op.n, numbers[-6:-3], k, numbers[-3:], 0, op.b_turned, op.right)
+                self._matrix(
+                    b, mine, op.n, numbers[-6:-3], k, numbers[-3:], 0, op.b_turned, op.right, op.b_bytes
+                )
                 for k in range(op.steps)
             ]
             if op.by_registers:
@@ -847,6 +864,9 @@ class _Block:
                     for t in range(op.tiles)
                     for k in range(op.steps)
                 ]
+            if op.sparse:
+                held = self._words(pointers[3], op.tiles * op.steps)[mine]
+                left = [wgmma.written_out(op, x, held[:, k]) for k, x in enumerate(left)]
             key = (d.source.__chandle__(), first)
             pending = [p for p in self.actor.products if p.key == key]
             before = pending[-1].new if pending else registers[old[mine], at[mine]]
@@ -955,8 +975,11 @@ class _Block:
         further: int,
         turned: bool,
         operand: str,
+        depth: int = 32,
     ) -> np.ndarray:
-        """An operand of one instruction through its descriptor, which the threads of the group give alike."""
+        """An operand of one instruction, `depth` bytes of K, through its descriptor, which the threads of the
+        group give alike.
+        """
         where = self._byte(pointer.source, self._pointed(pointer), False)[group]
         if (where != where[0]).any():
             raise EmulationError(f"line {self.line}: the threads of a warpgroup give different descriptors")
@@ -971,7 +994,15 @@ class _Block:
             return found
 
         mode, leading, stride = descriptor
-        return wgmma.matrix(read, start, rows, mode, leading, stride, turned, operand)
+        return wgmma.matrix(read, start, rows, mode, leading, stride, turned, operand, depth)
+
+    def _words(self, load: Any, count: int) -> np.ndarray:
+        """[threads, count] registers of 32 bits beginning at the pointer."""
+        per = 32 // bits_of(str(load.source.dtype))
+        at = self._pointed(load)[:, None] + np.arange(count * per)
+        self._check(load.source, at, False)
+        held = self.local[load.source.__chandle__()][self.number[:, None], at]
+        return np.ascontiguousarray(held).view(np.uint32)
 
     def _pointed(self, load: Any) -> np.ndarray:
         return np.broadcast_to(np.asarray(self.e.value(load.indices[0], self.all)), (self.threads,))

@@ -45,16 +45,21 @@ def mma(name: str, d: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         a, b, per_register = _unpacked(a, operand), _unpacked(b, right_operand), 8
     else:
         per_register = 4 // OPERANDS[operand].itemsize
-    rows, columns = _a_places(k, per_register)
+    rows, columns = a_places(k, per_register)
     left = np.zeros((len(a), 16, k), np.float64)
     left[:, rows, columns] = seen(a, operand)
-    depth, width = _b_places(k, per_register)
+    depth, width = b_places(k, per_register)
     right = np.zeros((len(b), k, 8), np.float64)
     right[:, depth, width] = seen(b, operand)
     product = left @ right
-    q = np.arange(4)
-    row, column = _GROUP[:, None] + 8 * (q // 2), 2 * _MEMBER[:, None] + q % 2
+    row, column = result_places()
     return (d.astype(np.float64) + product[:, row, column]).astype(RESULTS[result])
+
+
+def result_places() -> tuple[np.ndarray, np.ndarray]:
+    """Row and column of element q of D in each lane, of m16n8."""
+    q = np.arange(4)
+    return _GROUP[:, None] + 8 * (q // 2), 2 * _MEMBER[:, None] + q % 2
 
 
 PACKED = {"s4": "int4", "u4": "uint4"}  # two in a byte, the first in its low half
@@ -94,7 +99,7 @@ def a_registers(name: str) -> int:
     return 16 * int(match[1]) // WARP
 
 
-def _a_places(k: int, per: int) -> tuple[np.ndarray, np.ndarray]:
+def a_places(k: int, per: int) -> tuple[np.ndarray, np.ndarray]:
     """Row and column of element e of lane l: `per` elements of k in a register; registers go down first, then
     along k.
     """
@@ -105,7 +110,8 @@ def _a_places(k: int, per: int) -> tuple[np.ndarray, np.ndarray]:
     return rows, columns
 
 
-def _b_places(k: int, per: int) -> tuple[np.ndarray, np.ndarray]:
+def b_places(k: int, per: int) -> tuple[np.ndarray, np.ndarray]:
+    """Depth and column of element e of B in each lane."""
     e = np.arange(8 * k // WARP)
     register, inside = e // per, e % per
     depth = per * _MEMBER[:, None] + inside + 4 * per * register

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tests.emulator import sparse
 from tests.emulator.instructions import OPERANDS, RESULTS, seen
 
 GROUP = 128  # threads of a warpgroup
@@ -19,7 +20,7 @@ _UNIT = 16
 _WIDTH = {1: 128, 2: 64, 3: 32}  # swizzle mode -> bytes in a row of an atom
 _TYPE = "f16|bf16|tf32|e4m3|e5m2|s8|u8"
 _NAME = re.compile(
-    rf"wgmma_(\d+)x64x(\d+)_(\d+)x(\d+)_({_TYPE})(?:x({_TYPE}))?_(f32|f16|s32)_(ss|rs)([tn])([tn])(_async)?"
+    rf"wgmma(_sp)?_(\d+)x64x(\d+)_(\d+)x(\d+)_({_TYPE})(?:x({_TYPE}))?_(f32|f16|s32)_(ss|rs)([tn])([tn])(_async)?"
 )
 
 _SINGLE = re.compile(rf"wgmma_(ss|rs)_n(\d+)_({_TYPE})x({_TYPE})_(f32|f16|s32)_([tn])([tn])_([pm])([pm])")
@@ -43,19 +44,28 @@ class Instruction:
     b_turned: bool
     goes_on: bool = False  # it is waited for by another statement
     sign: int = 1  # of the products
+    sparse: bool = False  # A is the stored half
+
+    @property
+    def b_bytes(self) -> int:
+        """Of K in an operand B of one instruction."""
+        return self.k * OPERANDS[self.right].itemsize
 
 
 def instruction(name: str) -> Instruction:
     match = _NAME.fullmatch(name)
     assert match is not None, name
-    tiles, n, steps, k = (int(match[g]) for g in (1, 2, 3, 4))
-    operand, right, result, form, a, b, goes_on = match.groups()[4:]
-    right = right or operand
-    assert k * OPERANDS[operand].itemsize == 32 and OPERANDS[right].itemsize == OPERANDS[operand].itemsize
+    tiles, n, steps, k = (int(match[g]) for g in (2, 3, 4, 5))
+    operand, right, result, form, a, b, goes_on = match.groups()[5:]
+    right, is_sparse = right or operand, match[1] is not None
+    deep = 64 if is_sparse else 32
+    assert k * OPERANDS[operand].itemsize == deep and OPERANDS[right].itemsize == OPERANDS[operand].itemsize
     assert n % 8 == 0 and n <= 256 and (result != "s32" or n in (8, 24) or n % 16 == 0), name
-    assert k == 16 or (a == b == "n"), name
-    turned = (a == "t", b == "t")
-    return Instruction(tiles, n, steps, k, operand, right, result, form == "rs", *turned, bool(goes_on))
+    assert OPERANDS[operand].itemsize == 2 or (a == b == "n"), name
+    by_registers, turned = form == "rs", (a == "t", b == "t")
+    return Instruction(
+        tiles, n, steps, k, operand, right, result, by_registers, *turned, bool(goes_on), sparse=is_sparse
+    )
 
 
 def single(name: str) -> Instruction | None:
@@ -87,20 +97,35 @@ def descriptor(byte: int, mode: int, leading: int, stride: int) -> int:
     return (byte & 0x3FFFF) >> 4 | leading << 16 | stride << 32 | mode << 62
 
 
+def written_out(op: Instruction, stored: np.ndarray, metadata: np.ndarray) -> np.ndarray:
+    """[64, k] from the stored half and the 32 bits of each of 128 threads (9.7.16.6: as mma.sp has them)."""
+    code = sparse.codes(metadata.reshape(4, 32), op.operand, op.k, 0)
+    return sparse.written_out(stored, code.reshape(64, -1), op.operand)
+
+
 def matrix(
-    read: Read, start: int, rows: int, mode: int, leading: int, stride: int, turned: bool, operand: str
+    read: Read,
+    start: int,
+    rows: int,
+    mode: int,
+    leading: int,
+    stride: int,
+    turned: bool,
+    operand: str,
+    depth: int = 32,
 ) -> np.ndarray:
-    """[rows, 32 bytes]: rows of M (or N) by those of K, through a descriptor at byte `start`."""
+    """[rows, depth bytes]: rows of M (or N) by those of K, through a descriptor at byte `start`."""
     if mode == 0:
         return _core_matrices(read, start, rows, leading, stride, turned, operand)
     width, eight, column = _WIDTH[mode], stride * _UNIT, leading * _UNIT
     per = _UNIT // OPERANDS[operand].itemsize  # elements in 16 bytes
     if turned:
-        k, chunk = np.meshgrid(np.arange(16), np.arange(rows // per), indexing="ij")
+        k, chunk = np.meshgrid(np.arange(depth // 2), np.arange(rows // per), indexing="ij")
         in_atom = width // _UNIT
         place = start + chunk // in_atom * column + k // 8 * eight + k % 8 * width + chunk % in_atom * _UNIT
     else:
-        row, chunk = np.meshgrid(np.arange(rows), np.arange(2), indexing="ij")
+        assert start % width + depth <= width, "beyond a row of the swizzle atom"
+        row, chunk = np.meshgrid(np.arange(rows), np.arange(depth // _UNIT), indexing="ij")
         place = start + row // 8 * eight + row % 8 * width + chunk * _UNIT
     bytes_ = read(_swizzled(place, width).ravel())
     found = np.ascontiguousarray(bytes_).view(OPERANDS[operand]).reshape(*place.shape, per)

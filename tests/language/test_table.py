@@ -41,7 +41,6 @@ INSTEAD = {
     "compute_gmma_descriptor": "T.initialize_wgmma_descriptor",
     "SparseTensorCoreIntrinEmitter": "T.gemm_sp",
     "ptx_mma_sp": "T.gemm_sp",
-    "wgmma_gemm_sp": "T.gemm_sp",
     "tvm_mma_sync": "T.ptx_mma",
 }
 

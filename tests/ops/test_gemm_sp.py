@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
 import pytest
 import torch
 from tvm import tirx as X
@@ -12,7 +13,7 @@ import tilelang
 import tilelang.language as T
 from tests.cuda.kernels import HEAD, lower_text
 from tests.emulator.block import run
-from tests.emulator.memory import poison
+from tests.emulator.memory import numpy_dtype, poison
 from tests.on_device import DEVICES, compiled_for
 from tilelang.analysis.check import check_source
 from tilelang.diagnostics.problem import Severity
@@ -112,6 +113,116 @@ def test_on_devices(device: str, name: str) -> None:
     found = compiled_for(sparse, device)(*(t.to(device) for t in (half, codes, b)), **choice).cpu()
     tolerance = 2e-2 if name == "float32" and device != "cpu" else 2e-3
     torch.testing.assert_close(found.double(), wanted, rtol=tolerance, atol=tolerance)
+
+
+FORMS = """
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def sparse(A, E, B, dtype, out, meta, codes, turns, tiles):
+    M, N, K = 128, 128, 256
+    bM, bN, bK = tiles
+    ta, te, tb = turns
+    A: T.Tensor((K // 2, M) if ta else (M, K // 2), dtype)
+    E: T.Tensor((K // codes, M) if te else (M, K // codes), meta)
+    B: T.Tensor((N, K) if tb else (K, N), dtype)
+    C = T.empty((M, N), out)
+    with T.Kernel(N // bN, M // bM, threads=2 * bM if bM > 32 else 128) as (bx, by):
+        a = T.alloc_shared((bK // 2, bM) if ta else (bM, bK // 2), dtype)
+        e = T.alloc_shared((bK // codes, bM) if te else (bM, bK // codes), meta)
+        b = T.alloc_shared((bN, bK) if tb else (bK, bN), dtype)
+        c = T.alloc_fragment((bM, bN), out)
+        T.clear(c)
+        for k in T.Pipelined(K // bK, num_stages=2):
+            if ta:
+                T.copy(A[k * (bK // 2), by * bM], a)
+            else:
+                T.copy(A[by * bM, k * (bK // 2)], a)
+            if te:
+                T.copy(E[k * (bK // codes), by * bM], e)
+            else:
+                T.copy(E[by * bM, k * (bK // codes)], e)
+            if tb:
+                T.copy(B[bx * bN, k * bK], b)
+            else:
+                T.copy(B[k * bK, bx * bN], b)
+            T.gemm_sp(a, e, b, c, ta, te, tb)
+        T.copy(c, C[by * bM, bx * bN])
+    return C
+"""
+
+# target, instruction: dtype, result, E, turned (A, E, B), tile
+INSTRUCTIONS = {
+    ("sm_80", "mma_sp_m16n8k32_f16_f16"): ("float16", "float16", "int32", (1, 1, 1), (64, 64, 64)),
+    ("sm_80", "mma_sp_m16n8k32_bf16_f32"): ("bfloat16", "float32", "uint8", (0, 1, 0), (32, 32, 64)),
+    ("sm_80", "mma_sp_m16n8k16_tf32_f32"): ("float32", "float32", "uint8", (1, 0, 0), (64, 64, 64)),
+    ("sm_80", "mma_sp_m16n8k64_s8_s32"): ("int8", "int32", "int64", (0, 0, 0), (64, 64, 64)),
+    ("sm_80", "mma_sp_m16n8k64_u8_s32"): ("uint8", "int32", "int16", (1, 0, 1), (64, 64, 64)),
+    ("sm_89", "mma_sp_m16n8k64_e4m3_f32"): ("float8_e4m3fn", "float32", "uint8", (0, 0, 0), (64, 64, 64)),
+    ("sm_89", "mma_m16n8k32_e5m2_f16"): ("float8_e5m2", "float16", "int16", (0, 0, 1), (64, 64, 64)),
+    ("sm_90", "mma_sp_m16n8k32_f16_f32"): ("float16", "float32", "int16", (0, 0, 0), (32, 32, 64)),
+    ("sm_90", "wgmma_sp_1x64x64_2x32_f16_f32_ssnt"): ("float16", "float32", "int16", (0, 0, 0), (64, 64, 64)),
+    ("sm_90", "wgmma_sp_1x64x64_1x32_f16_f16_ssnn"): ("float16", "float16", "uint8", (0, 0, 1), (64, 64, 32)),
+    ("sm_90", "wgmma_sp_1x64x64_4x32_bf16_f32_sstt"): (
+        "bfloat16",
+        "float32",
+        "int64",
+        (1, 1, 0),
+        (64, 64, 128),
+    ),
+    ("sm_90", "wgmma_sp_1x64x128_4x32_f16_f32_sstn"): (
+        "float16",
+        "float32",
+        "int32",
+        (1, 0, 1),
+        (128, 128, 128),
+    ),
+    ("sm_90", "wgmma_sp_1x64x64_4x16_tf32_f32_ssnn"): (
+        "float32",
+        "float32",
+        "int16",
+        (0, 0, 1),
+        (64, 64, 64),
+    ),
+    ("sm_90", "wgmma_sp_1x64x64_2x64_s8_s32_ssnn"): ("int8", "int32", "int32", (0, 1, 1), (64, 64, 128)),
+    ("sm_90", "wgmma_sp_1x64x64_2x64_e5m2_f32_ssnn"): (
+        "float8_e5m2",
+        "float32",
+        "int16",
+        (0, 0, 1),
+        (64, 64, 128),
+    ),
+}
+
+
+@pytest.mark.parametrize(("target", "instruction"), INSTRUCTIONS)
+def test_sparse_tensor_cores(target: str, instruction: str) -> None:
+    dtype, out, meta, turns, tiles = INSTRUCTIONS[target, instruction]
+    element, codes_dtype = getattr(torch, dtype), getattr(torch, meta)
+    dense, b = random_sparse(128, 256, dtype=element), random_sparse(128, 256, dtype=element, seed=1)
+    half, codes = compress(dense.t() if turns[0] else dense, transposed=turns[0] == 1, meta_dtype=codes_dtype)
+    per = (2 if element.itemsize == 4 else 4) * codes_dtype.itemsize * 2
+    choice = {"dtype": dtype, "out": out, "meta": meta, "codes": per, "turns": turns, "tiles": tiles}
+    lowered = lower_text(FORMS, f"cuda:{target}", **{k: repr(v) for k, v in choice.items()})
+    assert instruction in lowered.source.text
+    given = {
+        "A": as_array(half),
+        "E": (codes.t().contiguous() if turns[1] else codes).numpy(),
+        "B": as_array(b if turns[2] else b.t().contiguous()),
+        "C": poison((128, 128), out),
+    }
+    run(lowered, given)
+    tolerance = 4e-2 if out == "float16" or dtype == "float32" else 2e-3
+    wanted = dense.double() @ b.double().t()
+    torch.testing.assert_close(
+        torch.from_numpy(given["C"].astype("float64")), wanted, rtol=tolerance, atol=tolerance
+    )
+
+
+def as_array(tensor: torch.Tensor) -> np.ndarray:
+    name = str(tensor.dtype).removeprefix("torch.")
+    return tensor.contiguous().view(torch.uint8).numpy().view(numpy_dtype(name))
 
 
 def test_compress_keeps_everything() -> None:

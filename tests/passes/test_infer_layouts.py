@@ -13,7 +13,7 @@ from tilelang.layout.fragment import partition
 from tilelang.passes.infer_layouts import infer_layouts
 from tilelang.passes.loop_layouts import partition_plain, serves
 from tilelang.passes.plan_pipelines import plan_pipelines
-from tilelang.targets.cuda.ops.gemm import gemm_layouts
+from tilelang.targets.cuda.ops.gemm_choice import gemm_layouts
 from tilelang.targets.simt.expand import expand_elementwise
 
 RULE = gemm_layouts(parse_target("cuda:sm_80"))

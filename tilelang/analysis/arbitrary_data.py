@@ -28,6 +28,7 @@ def arbitrary_data(subject: Subject) -> frozenset[ir.Var]:
 _INPUTS = {
     "copy": ("src", "dst"),
     "gemm": ("A", "C"),
+    "gemm_sp": ("A_sparse", "C"),
     "reduce": ("buffer", "out"),
     "scan": ("src", "dst"),
     "transpose": ("src", "dst"),

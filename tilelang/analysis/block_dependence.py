@@ -17,7 +17,7 @@ from tilelang.ir.expressions import loads_of
 from tilelang.ir.prove import free_vars, substitute
 from tilelang.ir.tile_program import Bind, Context, Do, Evaluate, For, If, Launch, Node, OpRecord, Store
 from tilelang.ir.values import Buffer, Unknown, Value, add, as_int
-from tilelang.ops.registry import TILE_OPS
+from tilelang.ops.registry import PRODUCTS, TILE_OPS
 
 from tvm import ir  # isort: skip
 from tvm_ffi import structural_walk  # isort: skip
@@ -27,7 +27,7 @@ Dependence = frozenset[object]  # block variables, UNKNOWN and PRODUCT
 UNKNOWN = "unknown"
 PRODUCT = "product"  # values that a T.gemm made
 _NOTHING: Dependence = frozenset()
-_FOLLOWED = frozenset({"copy", "fill", "gemm", "reduce", "scan", "transpose", "im2col"})
+_FOLLOWED = frozenset({"copy", "fill", *PRODUCTS, "reduce", "scan", "transpose", "im2col"})
 _MOST_ROUNDS = 8
 
 
@@ -201,7 +201,7 @@ class _Follower:
             return
         moved = {a.argument for a in accesses}  # the others say what is made, as T.im2col's steps
         values = self._all(o.value for n, o in record.operands.items() if n not in moved)
-        if record.op == "gemm":
+        if record.op in PRODUCTS:
             values |= {PRODUCT}
         for access in accesses:
             if access.mode != "write":

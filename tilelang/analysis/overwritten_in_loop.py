@@ -16,10 +16,11 @@ from tilelang.diagnostics.rules.order import OVERWRITTEN_IN_LOOP
 from tilelang.ir.prove import free_vars
 from tilelang.ir.tile_program import Do, For, Loop, Store, walk
 from tilelang.ir.values import Buffer, Unknown, as_int, same_size
+from tilelang.ops.registry import PRODUCTS
 
 from tvm import ir  # isort: skip
 
-_WORK = ("gemm", "reduce")
+_WORK = (*PRODUCTS, "reduce")
 _IN_ORDER = ("serial", "Pipelined", "unroll")
 
 

@@ -29,6 +29,7 @@ from tilelang.ir.tile_program import Evaluate, Loop, walk
 from tilelang.ir.values import Buffer, as_int
 from tilelang.ops.operands import declared
 from tilelang.ops.reduce import reduced_dim
+from tilelang.ops.registry import PRODUCTS
 
 from tvm import ir  # isort: skip
 
@@ -89,7 +90,7 @@ def _may_be_given(subject: Subject, history: History) -> bool:
 
 
 def _reads(touch: Touch) -> bool:
-    is_gemm_accumulator = touch.record is not None and touch.record.op == "gemm" and touch.mode == "update"
+    is_gemm_accumulator = touch.record is not None and touch.record.op in PRODUCTS and touch.mode == "update"
     return touch.mode != "write" and not is_gemm_accumulator
 
 
@@ -254,11 +255,12 @@ def _matters(subject: Subject, read: Touch, dim: int, rank: int) -> bool:
     record = read.record
     if record is None:
         return True
-    if record.op == "gemm":
-        transposed = as_int(record.value(f"transpose_{read.argument}", False))
-        if transposed is None or read.argument not in ("A", "B"):
+    if record.op in PRODUCTS:
+        operand = read.argument.removesuffix("_sparse")
+        transposed = as_int(record.value(f"transpose_{operand}", False))
+        if transposed is None or operand not in ("A", "B", "E"):
             return False
-        inner = rank - 1 if (read.argument == "A") != bool(transposed) else rank - 2
+        inner = rank - 1 if (operand != "B") != bool(transposed) else rank - 2
         return dim == inner
     dst = record.region("dst")
     return dst is None or dst.buffer.scope != "global" or _fits(subject, read, dst.buffer)

@@ -18,6 +18,7 @@ from tilelang.ir.evaluate import is_choice
 from tilelang.ir.expressions import loads_of, without_casts
 from tilelang.ir.tile_program import Context, Do, Loop, OpRecord, Store, walk
 from tilelang.ir.values import Buffer, Region, Value, as_int
+from tilelang.ops.registry import PRODUCTS
 
 from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
@@ -93,7 +94,7 @@ class Softmax:
             self.writes[target].append(write)
         if record is None:
             self.stores.append(write)
-        elif record.op == "gemm":
+        elif record.op in PRODUCTS:
             self.products.append(write)
 
     def loaded(self, value: Value) -> Buffer | None:

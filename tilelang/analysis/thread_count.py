@@ -19,6 +19,7 @@ from tilelang.diagnostics.rules.resource import (
 from tilelang.diagnostics.span import Span
 from tilelang.ir.tile_program import Launch
 from tilelang.ir.values import Unknown, as_int, show
+from tilelang.ops.registry import PRODUCTS
 from tilelang.ops.source_edits import keyword_edit, keyword_span
 
 _ANY = 2**31 - 1  # as many blocks as an int32 counts
@@ -51,7 +52,7 @@ def _threads(subject: Subject, launch: Launch, threads: tuple[int, ...]) -> Iter
             yield THREAD_AXIS.at(
                 _place(subject, launch), threads=threads[axis], axis="xyz"[axis], limit=most, target=target
             )
-    if 1 < count < target.warp_size and not any(r.op == "gemm" for r in subject.records):
+    if 1 < count < target.warp_size and not any(r.op in PRODUCTS for r in subject.records):
         yield THREAD_IDLE.at(
             _place(subject, launch),
             # Thread code counts its threads: with more of them it would do something else.

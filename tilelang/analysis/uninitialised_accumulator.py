@@ -14,6 +14,7 @@ from tilelang.diagnostics.span import lines_of
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Buffer, Unknown, as_int
 from tilelang.ops.operands import declared
+from tilelang.ops.registry import PRODUCTS
 from tilelang.ops.source_edits import text_of
 
 
@@ -35,7 +36,7 @@ def check(subject: Subject) -> Iterator[Problem]:
 
 def _adds(subject: Subject, touch: Touch) -> bool:
     record = touch.record
-    if record is None or record.op != "gemm" or touch.mode != "update":
+    if record is None or record.op not in PRODUCTS or touch.mode != "update":
         return False
     clear = record.value("clear_accum", False)
     if as_int(clear) is not None or isinstance(clear, Unknown):

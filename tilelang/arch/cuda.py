@@ -74,6 +74,20 @@ MMA_SYNC: tuple[tuple[int, MatrixInstruction], ...] = (
 )
 
 
+# The same for a product whose A is stored without the zeros of its 2:4 pattern (PTX ISA 9.7.15.6, mma.sp).
+MMA_SP: tuple[tuple[int, MatrixInstruction], ...] = tuple(
+    (first, MatrixInstruction("mma.sp", 16, 8, k, operand, accumulators))
+    for first, k, operand, accumulators in (
+        (80, 32, "float16", ("float32", "float16")),
+        (80, 32, "bfloat16", ("float32",)),
+        (80, 16, "float32", ("float32",)),
+        (80, 64, "int8", ("int32",)),
+        (80, 64, "uint8", ("int32",)),
+        *((89, 64, dtype, ("float32",)) for dtype in _F8),
+    )
+)
+
+
 # T.gemm becomes wgmma on sm_90a where it can, unless this attribute of the function (a pass configuration) is
 # true.
 DISABLE_WGMMA = "tl.disable_wgmma"
@@ -145,6 +159,11 @@ def features(sm: int) -> Features:
 def matrix_instructions(sm: int) -> tuple[MatrixInstruction, ...]:
     """The mma.sync instructions of compute capability `sm`, preferred ones first."""
     return tuple(instruction for first, instruction in MMA_SYNC if first <= sm)
+
+
+def sparse_instructions(sm: int) -> tuple[MatrixInstruction, ...]:
+    """The mma.sp instructions of compute capability `sm`."""
+    return tuple(instruction for first, instruction in MMA_SP if first <= sm)
 
 
 # Eviction policies of the L2 cache as createpolicy makes them, for instructions with a cache hint.

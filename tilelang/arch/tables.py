@@ -64,7 +64,21 @@ def choose_instruction(target: Target, operand: str, accumulator: str, k: int) -
 
     Hovers, rules and lowerings all ask here, so that what is shown is what is emitted.
     """
-    for instruction in matrix_instructions(target):
+    return _fitting(matrix_instructions(target), operand, accumulator, k)
+
+
+def choose_sparse_instruction(
+    target: Target, operand: str, accumulator: str, k: int
+) -> MatrixInstruction | None:
+    """The same for a product whose A is stored without the zeros of its 2:4 pattern; `k` counts them."""
+    known = cuda.sparse_instructions(target.sm) if target.kind == "cuda" else ()
+    return _fitting(known, operand, accumulator, k)
+
+
+def _fitting(
+    known: tuple[MatrixInstruction, ...], operand: str, accumulator: str, k: int
+) -> MatrixInstruction | None:
+    for instruction in known:
         if (
             instruction.operand == operand
             and accumulator in instruction.accumulators

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from tilelang.autotuner.decorator import AutoTuneImpl, autotune
+from tilelang.autotuner.decorator import TunedFunction, autotune
 from tilelang.autotuner.inputs import get_autotune_inputs, set_autotune_inputs
-from tilelang.autotuner.trial import ProfileArgs
+from tilelang.autotuner.trial import Profiling
 from tilelang.autotuner.tuner import AutoTuner, AutotuneResult
+
+AutoTuneImpl = TunedFunction  # the name that kernels import
 
 __all__ = [
     "AutoTuneImpl",
     "AutoTuner",
     "AutotuneResult",
-    "ProfileArgs",
+    "Profiling",
+    "TunedFunction",
     "autotune",
     "get_autotune_inputs",
     "set_autotune_inputs",

@@ -32,7 +32,7 @@ def run_request(path: str, text: str, facts: KernelFacts, kernel_text: str) -> d
         "tensors": tensors,
         "specialisation": dict(facts.specialisation),
         "missing": list(facts.missing),
-        "n_gemms": sum(op.op == "gemm" for op in facts.ops),
+        "n_gemms": sum(op.op in ("gemm", "gemm_sp") for op in facts.ops),
         "reference": reference.group(1) if reference else None,
     }
 

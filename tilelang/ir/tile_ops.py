@@ -22,6 +22,7 @@ TMA_COPY = "tl.tma_copy"  # (source, destination, address of the barrier of a lo
 # (address of a tensor, extents, distances in bytes but the innermost): stands where a parameter will
 TMA_DESCRIPTOR = "tl.tma_descriptor"
 GEMM = "tl.gemm"
+GEMM_SP = "tl.gemm_sp"  # of a stored half of A, which a fifth operand places
 WGMMA_WAIT = "tl.wgmma_wait"  # (groups that may be in flight): nothing where no gemm is asynchronous
 WGMMA_ARRIVE, WGMMA_COMMIT = "tl.wgmma_arrive", "tl.wgmma_commit"  # around single instructions
 MATRIX_DESCRIPTOR = "tl.matrix_descriptor"  # (mode, leading, stride offset, address): 64 bits for wgmma

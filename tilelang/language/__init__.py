@@ -468,6 +468,7 @@ from tilelang.language.tile_ops import (
     reduce_sum,
     wait_wgmma,
     wgmma_gemm,
+    wgmma_gemm_sp,
     wgmma_mma,
 )
 from tilelang.language.values import (
@@ -1281,6 +1282,7 @@ __all__ = [
     "warpgroup_fence_operand",
     "warpgroup_wait",
     "wgmma_gemm",
+    "wgmma_gemm_sp",
     "wgmma_mma",
     "writes",
     "ws",

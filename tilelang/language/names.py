@@ -75,6 +75,7 @@ _TILE_OPS = {
     "copy": Entry("tile_op", "copy"),
     "gemm": Entry("tile_op", "gemm"),
     "gemm_sp": Entry("tile_op", "gemm_sp"),
+    "wgmma_gemm_sp": Entry("tile_op", "gemm_sp", {"asynchronous": True}),
     "wgmma_gemm": Entry("tile_op", "gemm", {"asynchronous": True}),
     "wgmma_mma": Entry("tile_op", "gemm", {"asynchronous": True}),
     "fill": Entry("tile_op", "fill"),

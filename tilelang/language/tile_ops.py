@@ -85,11 +85,30 @@ def gemm_sp(
 
     Shapes: A_sparse [M, K / 2] ([K / 2, M] with transpose_A) and E [M, K / g / (bits of E / 4)] ([..., M]
     with transpose_E), in shared memory; B and C as for `T.gemm`. E: integers; 4 bits for each g = 4
-    neighbours (2 of 32-bit elements), as mma.sp has them; `tilelang.utils.sparse.compress` makes both. A is
-    written out before it is multiplied, so that this costs what `T.gemm` costs, and shared memory for all
-    of A.
+    neighbours (2 of 32-bit elements), as mma.sp has them; `tilelang.utils.sparse.compress` makes both. Sparse
+    tensor cores (mma.sp, wgmma on sm_90a) take A as it is stored; where a target has none, or none for these
+    dtypes or this K, A is written out into shared memory first and multiplied as `T.gemm` does.
     """
     raise OutsideKernelError("gemm_sp")
+
+
+def wgmma_gemm_sp(
+    A_sparse: Any,
+    E: Any,
+    B: Any,
+    C: Any,
+    transpose_A: bool = False,
+    transpose_E: bool = False,
+    transpose_B: bool = False,
+    policy: GemmWarpPolicy = GemmWarpPolicy.Square,
+    clear_accum: Any = False,
+    annotations: Annotations = None,
+) -> None:
+    """`T.gemm_sp` that begins and goes on, as `T.wgmma_gemm` does: `T.wait_wgmma` waits for C.
+
+    Where wgmma is not there or does not fit, C is complete at once.
+    """
+    raise OutsideKernelError("wgmma_gemm_sp")
 
 
 def wgmma_gemm(

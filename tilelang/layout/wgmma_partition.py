@@ -66,8 +66,11 @@ def wgmma_partition(
     transposes: tuple[bool, bool],
     policy: str,
     threads: int,
+    sparse: bool = False,
 ) -> WarpPartition | None:
     """The grid of warps for a product of `shape` (M, N, K); None where wgmma cannot do it.
+
+    sparse: A is the stored half of a 2:4 pattern, and an instruction goes twice as deep (PTX ISA 9.7.16.6).
 
     `accumulator`: the dtype of C, which is a fragment. `transposes`: whether A is stored [K, M], B [N, K].
     Square takes the most warps along M: each group of warps along N reads A from shared memory once more,
@@ -76,7 +79,11 @@ def wgmma_partition(
     m, n, k = shape
     if not multiplies(a.dtype, b.dtype, accumulator) or hindering_transpose(a.dtype, transposes) is not None:
         return None
-    if m % WGMMA_M or k % wgmma_k(a.dtype) or threads % GROUP_THREADS:
+    step = wgmma_k(a.dtype) * (2 if sparse else 1)
+    if m % WGMMA_M or k % step or threads % GROUP_THREADS:
+        return None
+    # With K innermost an instruction's part of B must not go beyond a row of its swizzle atom.
+    if sparse and (a.in_registers or (transposes[1] and b.atom % step)):
         return None
     if b.in_registers or not b.is_tiled:
         return None
@@ -116,6 +123,7 @@ def _is_width(n: int, accumulator: str) -> bool:
     return accumulator != "int32" or n < 32 or n % 16 == 0
 
 
-def wgmma_text(n: int, operand: str, accumulator: str, warps: WarpPartition) -> str:
+def wgmma_text(n: int, operand: str, accumulator: str, warps: WarpPartition, sparse: bool = False) -> str:
     """What a hover says: `wgmma m64n128k16 float32.float16, warps 4×1`."""
-    return f"wgmma m64n{n // warps.n}k{wgmma_k(operand)} {accumulator}.{operand}, warps {warps}"
+    name, k = ("wgmma.sp", 2 * wgmma_k(operand)) if sparse else ("wgmma", wgmma_k(operand))
+    return f"{name} m64n{n // warps.n}k{k} {accumulator}.{operand}, warps {warps}"

@@ -78,6 +78,7 @@ _WRITTEN = {
     tile_ops.REDUCE: 1,
     tile_ops.SCAN: 1,
     tile_ops.GEMM: 2,
+    tile_ops.GEMM_SP: 2,
 }
 
 

@@ -17,6 +17,7 @@ from tilelang.layout.annotated import Annotation, annotations_of
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.shared import SharedLayout, linear, strided
 from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm_sp import gemm_of
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.tma import TmaCopy
 from tilelang.passes.accesses import accesses
@@ -80,8 +81,8 @@ class Parts:
             return
         elif isinstance(stmt, X.AttrStmt) and stmt.attr_key == "thread_extent":
             self.analyzer.bind(stmt.node.var, ir.Range.from_min_extent(0, stmt.value), True)
-        elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.GEMM):
-            self.gemms.append((Gemm.read(stmt.value), self.owners.runs(stmt, team)))
+        elif isinstance(stmt, X.Evaluate) and (gemm := gemm_of(stmt.value)) is not None:
+            self.gemms.append((gemm, self.owners.runs(stmt, team)))
             return
         elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.TMA_COPY):
             copy = TmaCopy.read(stmt.value)

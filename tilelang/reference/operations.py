@@ -7,12 +7,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tilelang.arch.dtypes import dtype_info
 from tilelang.ir import tile_ops
 from tilelang.ir.folds import identity
 from tilelang.ops.atomic import AtomicTile
 from tilelang.ops.copy import Copy
 from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm_sp import CODE_BITS, SparseGemm, group
 from tilelang.ops.reduce import Reduce
 from tilelang.ops.scan import Scan
 from tilelang.ops.tma import TmaCopy
@@ -118,8 +120,31 @@ def fill(block: Block, call: Any) -> None:
 def gemm(block: Block, call: Any) -> None:
     """C += op(A) · op(B), or C = op(A) · op(B) where clear_accum holds. Leading dimensions are 1."""
     op = Gemm.read(call)
-    a, b = (_matrix(block.read(r)) for r in (op.a, op.b))
-    a, b = a.T if op.transpose_a else a, b.T if op.transpose_b else b
+    a = _matrix(block.read(op.a))
+    _multiply(block, op, a.T if op.transpose_a else a)
+
+
+def gemm_sp(block: Block, call: Any) -> None:
+    """The same with the dense A that is stored by halves; `ops.gemm_sp` says how."""
+    op = SparseGemm.read(call)
+    stored, held = _matrix(block.read(op.a)), _matrix(block.read(op.e))
+    stored, held = stored.T if op.transpose_a else stored, held.T if op.transpose_e else held
+    bits = dtype_info(str(op.e.source.dtype)).bits
+    words = held.astype(np.int64).view(np.uint64) & np.uint64(2**bits - 1)
+    shifts = np.arange(0, bits, CODE_BITS, dtype=np.uint64)
+    codes = (words[..., None] >> shifts & np.uint64(15)).reshape(len(stored), -1).astype(np.int64)
+    size = group(str(op.a.source.dtype))
+    places = np.stack([codes & 3, codes >> 2], -1) if size == 4 else (codes >> 1 & 1)[..., None]
+    dense = np.zeros((*codes.shape, size), stored.dtype)
+    kept = stored.reshape(*codes.shape, size // 2)
+    for k in reversed(range(size // 2)):  # of two with one place the first counts
+        np.put_along_axis(dense, places[..., k : k + 1], kept[..., k : k + 1], -1)
+    _multiply(block, op, dense.reshape(len(stored), -1))
+
+
+def _multiply(block: Block, op: Gemm, a: np.ndarray) -> None:
+    b = _matrix(block.read(op.b))
+    b = b.T if op.transpose_b else b
     old = block.read(op.c)
     wide = np.float64 if old.dtype.kind == "f" else np.int64
     with np.errstate(all="ignore"):
@@ -177,6 +202,7 @@ MEANINGS: Mapping[str, Callable[[Block, Any], None]] = {
     tile_ops.TMA_COPY: tma_copy,
     tile_ops.FILL: fill,
     tile_ops.GEMM: gemm,
+    tile_ops.GEMM_SP: gemm_sp,
     tile_ops.REDUCE: reduce,
     tile_ops.SCAN: scan,
     tile_ops.ATOMIC_TILE: atomic_tile,

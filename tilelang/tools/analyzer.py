@@ -11,7 +11,7 @@ from tvm import tirx as X
 
 from tilelang.ir import tile_ops
 from tilelang.ops.copy import Copy
-from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm_sp import gemm_of
 from tilelang.passes.walk import bits_of, children, constant
 
 
@@ -51,8 +51,7 @@ class Analyzer:
         """Count."""
         for stmt, times in _turns(self.fn.body, 1):
             value = getattr(stmt, "value", None)
-            if tile_ops.is_call(value, tile_ops.GEMM):
-                gemm = Gemm.read(value)
+            if (gemm := gemm_of(value)) is not None:
                 self.total_flops += 2 * math.prod(gemm.shape) * times
             elif tile_ops.is_call(value, tile_ops.COPY):
                 copy = Copy.read(value)

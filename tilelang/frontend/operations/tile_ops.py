@@ -22,9 +22,11 @@ from tilelang.ir.values import Buffer, Region, Unknown
 from tilelang.language import GemmWarpPolicy
 
 # Parameters that take a tile; all others take numbers or plain objects.
-TILE_PARAMETERS = frozenset({"src", "dst", "A", "B", "C", "buffer", "out", "img", "col"})
+TILE_PARAMETERS = frozenset({"src", "dst", "A", "A_sparse", "E", "B", "C", "buffer", "out", "img", "col"})
 
-_FLAGS = frozenset({"transpose_A", "transpose_B", "disable_tma", "clear", "reverse", "nan_propagate"})
+_FLAGS = frozenset(
+    {"transpose_A", "transpose_B", "transpose_E", "disable_tma", "clear", "reverse", "nan_propagate"}
+)
 _NUMBERS = frozenset({"value", "clear_accum", "nhw_step", "c_step", "kernel", "stride", "dilation", "pad"})
 # Keys of the `annotations` of an operation that are parameters of its own.
 _HINTS = frozenset(

@@ -27,7 +27,6 @@ from tilelang.frontend.operations.layout_calls import layout_call
 from tilelang.frontend.operations.named_intrinsics import NAMED_CALLS
 from tilelang.frontend.operations.packed_pairs import is_packed_pair, packed_pair
 from tilelang.frontend.operations.reducers import reducer_call
-from tilelang.frontend.operations.sparse_gemm import sparse_gemm
 from tilelang.frontend.operations.thread_calls import THREAD_CALLS
 from tilelang.frontend.operations.tile_ops import record_operation
 from tilelang.frontend.operations.vectors import is_vector_call, vector_call
@@ -87,8 +86,6 @@ def _call(
     match entry.kind:
         case "tile_op" if entry.op == "atomic":
             return atomic(run, entry.fixed["kind"], entry.fixed["lanes"], bound)
-        case "tile_op" if entry.op == "gemm_sp":
-            return sparse_gemm(run, bound)
         case "tile_op":
             if entry.op == "copy" and len(node.args) == 2:
                 note_same_places(run, node.args[0], node.args[1], run.span(node.args[1]))

@@ -26,6 +26,7 @@ from tilelang.ir.safe_values import safe_values
 from tilelang.ir.tile_ops import seq
 from tilelang.ir.values import as_int
 from tilelang.layout.annotated import annotations_of
+from tilelang.passes.expand_sparse import expand_sparse
 from tilelang.passes.guard_bounds import is_unguarded
 from tilelang.passes.plain_math import plain_math
 from tilelang.passes.widen_narrow import widen_narrow
@@ -48,6 +49,7 @@ _CPU = 1  # DLPack's device type
 
 def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     """Lower a tile function to the code of a range of blocks."""
+    func = expand_sparse(func)
     sizes = free_sizes(func)
     annotated = annotations_of(func)
     stored = {name: a.place for name, a in annotated.items() if a.kind == "formula"}

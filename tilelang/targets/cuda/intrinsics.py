@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilelang.arch.mma import MIXED, MMA, mma_name
+from tilelang.arch.mma import MIXED, MMA, MMA_SP
 from tilelang.ir.math_ops import ROUNDINGS
 from tilelang.targets.cuda.atomics import ATOMICS
 from tilelang.targets.cuda.packed_elements import PACKED_ELEMENTS
@@ -81,10 +81,18 @@ def _stmatrix(count: int, transposed: bool) -> Intrinsic:
     )
 
 
-def _mma(name: str, shape: str, operands: str, result: str, registers: tuple[int, int, int]) -> Intrinsic:
+def _mma(
+    name: str,
+    shape: str,
+    operands: str,
+    result: str,
+    registers: tuple[int, int, int],
+    sparse: bool = False,
+) -> Intrinsic:
     """PTX ISA 9.7.15.5.14: D = A · B + D on one warp. `operands`: the types of A and B, such as `e4m3.e5m2`.
 
-    `registers`: registers of A, B and D, of 32 bits (64 for float64).
+    `registers`: registers of A, B and D, of 32 bits (64 for float64). sparse (9.7.15.6, mma.sp): A is the
+    stored half, `e` the 32 bits that say where its elements stand, of the lanes that `Selector` chooses.
     """
     a, b, d = registers
     letter, d_type = {
@@ -102,28 +110,35 @@ def _mma(name: str, shape: str, operands: str, result: str, registers: tuple[int
         [*(f'"{source}"(x[{k}])' for k in range(a)), *(f'"{source}"(y[{k}])' for k in range(b))]
     )
     types = f"{result}.{operands}.{result}"
+    head, parameter, places, kind = "", "", "", "mma.sync"
+    if sparse:
+        head, parameter, kind = "template <int Selector> ", ", const void* e", "mma.sp.sync"
+        places = f", %{d + a + b}, %{d + a + b + 1}"
+        inputs += ', "r"(*static_cast<const unsigned*>(e)), "n"(Selector)'
     return Intrinsic(
-        f"""void {name}(void* d, const void* a, const void* b) {{
+        f"""{head}void {name}(void* d, const void* a, const void* b{parameter}) {{
   {d_type}* z = static_cast<{d_type}*>(d);
   const {source_type}* x = static_cast<const {source_type}*>(a);
   const {source_type}* y = static_cast<const {source_type}*>(b);
-  asm volatile("mma.sync.aligned.{shape}.row.col.{types} "
-               "{{{results}}}, {{{lefts}}}, {{{rights}}}, {{{results}}};"
+  asm volatile("{kind}.aligned.{shape}.row.col.{types} "
+               "{{{results}}}, {{{lefts}}}, {{{rights}}}, {{{results}}}{places};"
                : {in_out}
                : {inputs});
-}}"""
+}}""",
+        template_args=int(sparse),
     )
 
 
 def _mma_helpers() -> dict[str, Intrinsic]:
     helpers = {}
-    for (shape, operand, accumulator), (ptx, result, registers) in MMA.items():
-        name = mma_name(shape, operand, accumulator) or ""
-        helpers[name] = _mma(name, shape, f"{ptx}.{ptx}", result, registers)
-        for left, right in MIXED:
-            if left == ptx:
-                name = f"mma_{shape}_{left}x{right}_{result}"
-                helpers[name] = _mma(name, shape, f"{left}.{right}", result, registers)
+    for table, prefix in ((MMA, "mma"), (MMA_SP, "mma_sp")):
+        for (shape, _, _), (ptx, result, registers) in table.items():
+            for left, right in ((ptx, ptx), *MIXED):
+                if left == ptx:
+                    types = left if left == right else f"{left}x{right}"
+                    name = f"{prefix}_{shape}_{types}_{result}"
+                    sparse = table is MMA_SP
+                    helpers[name] = _mma(name, shape, f"{left}.{right}", result, registers, sparse)
     return helpers
 
 

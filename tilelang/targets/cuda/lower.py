@@ -24,6 +24,7 @@ from tilelang.ir import tile_ops
 from tilelang.ir.teams import Team
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.expand_reducers import expand_reducers
+from tilelang.passes.expand_sparse import expand_sparse
 from tilelang.passes.flatten import flatten
 from tilelang.passes.follow_fragments import laid_out
 from tilelang.passes.guard_bounds import guard_bounds
@@ -38,7 +39,9 @@ from tilelang.targets.c_printer import MIN_BLOCKS
 from tilelang.targets.cuda.alignment import parameter_alignment
 from tilelang.targets.cuda.emit import CUDA, CUDA_FAST_MATH
 from tilelang.targets.cuda.ops.copy import lower_async_copy, lower_commit, lower_wait
-from tilelang.targets.cuda.ops.gemm import gemm_layouts, gemm_with_wgmma, lower_gemm
+from tilelang.targets.cuda.ops.gemm import lower_gemm
+from tilelang.targets.cuda.ops.gemm_choice import gemm_layouts, gemm_with_wgmma
+from tilelang.targets.cuda.ops.gemm_sp import has_instruction, lower_gemm_sp
 from tilelang.targets.cuda.ops.tma import (
     TENSOR_MAP_ALIGNMENT,
     author_descriptor,
@@ -61,6 +64,7 @@ from tilelang.targets.simt.write import write
 OPS = TargetOps(
     calls={
         tile_ops.GEMM: lower_gemm,
+        tile_ops.GEMM_SP: lower_gemm_sp,
         tile_ops.REDUCE: lower_reduce,
         tile_ops.ASYNC_COMMIT: lower_commit,
         tile_ops.ASYNC_WAIT: lower_wait,
@@ -82,7 +86,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     """
     if (by_hand := source_kernel(func, target)) is not None:
         return by_hand
-    func = widen_narrow(func)
+    func = widen_narrow(expand_sparse(func, lambda gemm: has_instruction(gemm, target)))
     if target.sm != WGMMA_SM or not _specialises(func):
         return _lower(func, target)
     specialised = _specialised(func, target)
@@ -185,7 +189,7 @@ def _ops(wgmma: WgmmaRule | None, single: bool) -> TargetOps:
     """`single`: the kernel has wgmma instructions of its author."""
     calls = dict(OPS.calls)
     if wgmma is not None:
-        calls[tile_ops.GEMM] = gemm_with_wgmma(wgmma)
+        calls[tile_ops.GEMM] = calls[tile_ops.GEMM_SP] = gemm_with_wgmma(wgmma)
     if single:
         calls |= {tile_ops.WGMMA_ARRIVE: lower_arrive, tile_ops.WGMMA_WAIT: lower_wait_always}
     return replace(OPS, calls=calls)

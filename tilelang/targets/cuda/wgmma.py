@@ -8,12 +8,15 @@ then t or n for A and for B: whether M (N) instead of K is contiguous, which onl
 The template integers are, in units of 16 bytes, for A (ss only) and then for B: the swizzle mode, the leading
 and the stride byte offset of the descriptor, the distance of tiles (A only), of steps of K, of groups of
 steps, and how many steps are in a group. PTX ISA 9.7.16.5 (register fragments, matrix descriptors, strides).
+`wgmma_sp_...` (9.7.16.6) takes the stored half of a 2:4 sparse A, goes twice as deep in a step, and has a
+fourth operand: 32 bits for each tile and step that say where the elements of A stand.
 Single instructions, `arch.wgmma.one_product`, take descriptors as numbers.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from tilelang.targets.emit.intrinsic import Intrinsic
 
@@ -21,7 +24,7 @@ from tilelang.targets.emit.intrinsic import Intrinsic
 _DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
 _TYPES = "|".join(_DEPTHS)
 _NAME = re.compile(
-    rf"wgmma_(\d+)x64x(\d+)_(\d+)x\d+_({_TYPES})(?:x({_TYPES}))?_(f32|f16|s32)_(ss|rs)([tn])([tn])(_async)?"
+    rf"wgmma(_sp)?_(\d+)x64x(\d+)_(\d+)x\d+_({_TYPES})(?:x({_TYPES}))?_(f32|f16|s32)_(ss|rs)([tn])([tn])(_async)?"
 )
 _SINGLE = re.compile(rf"wgmma_(ss|rs)_n(\d+)_({_TYPES})x({_TYPES})_(f32|f16|s32)_([tn])([tn])_([pm])([pm])")
 _REGISTERS = re.compile(r"hold_(\d+)_(f32|f16|s32)")
@@ -61,15 +64,19 @@ def wgmma_name(
     result: str,
     form: str,
     transposes: tuple[bool, bool],
+    sparse: bool = False,
 ) -> str:
     """The helper for one multiplication of `size` (tiles, n, steps) with operands of these PTX types.
 
-    `transposes`: whether K is not the contiguous dimension.
+    `transposes`: whether K is not the contiguous dimension. sparse: of the stored half of A.
     """
     tiles, n, steps = size
     letters = "".join("t" if t else "n" for t in transposes)
     types = "x".join(dict.fromkeys(operands))
-    return f"wgmma_{tiles}x64x{n}_{steps}x{_DEPTHS[operands[0]]}_{types}_{result}_{form}{letters}"
+    depth, name = _DEPTHS[operands[0]], "wgmma"
+    if sparse:
+        depth, name = 2 * depth, "wgmma_sp"
+    return f"{name}_{tiles}x64x{n}_{steps}x{depth}_{types}_{result}_{form}{letters}"
 
 
 def registers_name(count: int, result: str) -> str:
@@ -90,11 +97,11 @@ def generated(name: str) -> Intrinsic | None:
     match = _NAME.fullmatch(name)
     if match is None:
         return None
-    tiles, n, steps = (int(match[k]) for k in (1, 2, 3))
-    left, right, result, form, a_turned, b_turned, goes_on = match.groups()[3:]
-    turned = (a_turned == "t", b_turned == "t")
-    types = (left, right or left)
-    return _multiply(name, (tiles, n, steps), types, result, form == "rs", turned, goes_on is None)
+    tiles, n, steps = (int(match[k]) for k in (2, 3, 4))
+    left, right, result, form, a_turned, b_turned, goes_on = match.groups()[4:]
+    turned, sparse = (a_turned == "t", b_turned == "t"), match[1] is not None
+    product = _Product((tiles, n, steps), (left, right or left), result, form == "rs", turned, sparse)
+    return _multiply(name, product, goes_on is None)
 
 
 def _one(name: str, match: re.Match[str]) -> Intrinsic:
@@ -138,20 +145,25 @@ def _hold(name: str, count: int, result: str) -> Intrinsic:
     )
 
 
-def _multiply(
-    name: str,
-    size: tuple[int, int, int],
-    types: tuple[str, str],
-    result: str,
-    by_registers: bool,
-    turned: tuple[bool, bool],
-    waits: bool,
-) -> Intrinsic:
+@dataclass(frozen=True)
+class _Product:
+    """What the name of a helper says."""
+
+    size: tuple[int, int, int]  # tiles of 64 rows, columns, steps along K
+    types: tuple[str, str]  # of A and B
+    result: str
+    by_registers: bool  # A
+    turned: tuple[bool, bool]
+    sparse: bool
+
+
+def _multiply(name: str, product: _Product, waits: bool) -> Intrinsic:
     """One statement from the fence to the wait (if it `waits`), so that nothing touches an accumulator in
     between.
     """
-    letter, d_type, _ = _ACCUMULATORS[result]
-    total, inputs, products = _products(size, types, result, by_registers, turned)
+    letter, d_type, _ = _ACCUMULATORS[product.result]
+    by_registers = product.by_registers
+    total, inputs, products = _products(product)
     lines = ["{ .reg .pred one; setp.eq.u32 one, 1, 1;", "wgmma.fence.sync.aligned;", *products]
     wait = ["wgmma.wait_group.sync.aligned 0;"] if waits else []
     lines += ["wgmma.commit_group.sync.aligned;", *wait, "}"]
@@ -165,7 +177,10 @@ def _multiply(
         else "  unsigned long long left = matrix_descriptor<AMode, ALead, AStride>(a);"
     )
     head = f"template <{', '.join(f'int {x}' for x in names)}>"
-    source = f"""{head} void {name}(void* d, const void* a, const void* b) {{
+    places = ", const void* e" if product.sparse else ""
+    if product.sparse:
+        left += "\n  const unsigned* meta = static_cast<const unsigned*>(e);"
+    source = f"""{head} void {name}(void* d, const void* a, const void* b{places}) {{
   {d_type}* z = static_cast<{d_type}*>(d);
 {left}
   unsigned long long right = matrix_descriptor<BMode, BLead, BStride>(b);
@@ -177,17 +192,13 @@ def _multiply(
     return Intrinsic(source, template_args=len(names), requires=("matrix_descriptor",))
 
 
-def _products(
-    size: tuple[int, int, int],
-    types: tuple[str, str],
-    result: str,
-    by_registers: bool,
-    turned: tuple[bool, bool],
-) -> tuple[int, list[str], list[str]]:
+def _products(product: _Product) -> tuple[int, list[str], list[str]]:
     """(how many registers hold D, the inputs in the order of their numbers, the instructions)."""
-    tiles, n, steps = size
+    tiles, n, steps = product.size
+    types, result, turned = product.types, product.result, product.turned
     per_tile = n // (2 * _ACCUMULATORS[result][2])  # 32-bit registers of D in one thread
     depth, total = _DEPTHS[types[0]], tiles * per_tile
+    deep, kind = (2 * depth, ".sp") if product.sparse else (depth, "")
     # Scales of A and B, which are 1 and which integers lack; whether operands are turned, where they may be.
     scales = "" if result == "s32" else ", 1, 1"
     inputs: list[str] = []
@@ -201,16 +212,19 @@ def _products(
     for t in range(tiles):
         results = ", ".join(f"%{t * per_tile + k}" for k in range(per_tile))
         for k in range(steps):
-            if by_registers:
+            if product.by_registers:
                 lefts = (given(f'"r"(x[{(t * steps + k) * 4 + r}])') for r in range(4))
                 left, turns = f"{{{', '.join(lefts)}}}", f", {int(turned[1])}"
             else:
                 left = given(f'"l"(left + ({t} * ATile + {k} / APer * AOuter + {k} % APer * AStep))')
                 turns = f", {int(turned[0])}, {int(turned[1])}"
+            # Metadata and its selector (PTX ISA 9.7.16.6.2).
+            metadata = f'"r"(meta[{t * steps + k}])'
+            places = f", {given(metadata)}, 0" if product.sparse else ""
             # The instruction takes the scale of D as a predicate.
             lines.append(
-                f"wgmma.mma_async.sync.aligned.m64n{n}k{depth}.{result}.{types[0]}.{types[1]} "
-                f"{{{results}}}, {left}, {rights[k]}, one{scales}{turns if depth == 16 else ''};"
+                f"wgmma.mma_async{kind}.sync.aligned.m64n{n}k{deep}.{result}.{types[0]}.{types[1]} "
+                f"{{{results}}}, {left}, {rights[k]}{places}, one{scales}{turns if depth == 16 else ''};"
             )
     return total, inputs, lines
 

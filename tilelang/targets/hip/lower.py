@@ -13,6 +13,7 @@ from tvm import tirx as X
 from tilelang.arch.target import Target
 from tilelang.ir import tile_ops
 from tilelang.passes.expand_reducers import expand_reducers
+from tilelang.passes.expand_sparse import expand_sparse
 from tilelang.passes.flatten import flatten
 from tilelang.passes.follow_fragments import laid_out
 from tilelang.passes.guard_bounds import guard_bounds
@@ -42,7 +43,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
     Raises KernelError for a kernel that the target cannot run.
     """
-    func = plain_math(widen_narrow(func))
+    func = plain_math(widen_narrow(expand_sparse(func)))
     threads = math.prod(launch_extents(func)[1])
     tiles = guard_bounds(expand_elementwise(plan_pipelines(expand_reducers(func), asynchronous=False).func))
     tiles, layouts = laid_out(tiles, lambda t: infer_layouts(t, threads, gemm_layouts(target), target.name))

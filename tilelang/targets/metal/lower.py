@@ -13,6 +13,7 @@ from tvm import tirx as X
 from tilelang.arch.target import Target
 from tilelang.ir import tile_ops
 from tilelang.passes.expand_reducers import expand_reducers
+from tilelang.passes.expand_sparse import expand_sparse
 from tilelang.passes.flatten import flatten
 from tilelang.passes.follow_fragments import laid_out
 from tilelang.passes.guard_bounds import guard_bounds
@@ -40,7 +41,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
 
     Raises KernelError for a kernel that the target cannot run.
     """
-    func = plain_math(widen_narrow(func), float64=False)
+    func = plain_math(widen_narrow(expand_sparse(func)), float64=False)
     tiles = guard_bounds(expand_elementwise(plan_pipelines(expand_reducers(func), asynchronous=False).func))
     threads = math.prod(launch_extents(func)[1])
     placed = _place(tiles, threads, target, padded=True)

@@ -21,13 +21,17 @@ from tilelang.ops.gemm_plan import plan_text
 from tilelang.passes.infer_layouts import GemmLayouts
 from tilelang.passes.walk import FRAGMENT, bits_of, shape_of
 
+Choose = Callable[[Target, str, str, int], MatrixInstruction | None]
 
-def share_gemm(gemm: Gemm, threads: int, target: Target) -> tuple[MatrixInstruction, WarpPartition]:
+
+def share_gemm(
+    gemm: Gemm, threads: int, target: Target, choose: Choose = choose_instruction
+) -> tuple[MatrixInstruction, WarpPartition]:
     """The matrix instruction and the grid of warps. Raises KernelError where the target has neither."""
     m, n, k = gemm.shape
     operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
     span = place_of(gemm.span)
-    found = choose_instruction(target, operand, result, k)
+    found = choose(target, operand, result, k)
     other = str(gemm.b.source.dtype)
     if other != operand and frozenset((operand, other)) not in features(target).mixed_operands:
         operand, found = f"{operand} times {other}", None

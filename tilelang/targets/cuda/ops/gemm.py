@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from tvm import ir
@@ -22,24 +21,21 @@ from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules import resource as rules
 from tilelang.ir import tile_ops
 from tilelang.ir.spans import place_of
-from tilelang.ir.teams import Team
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
-from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments, shared_operand
+from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments
 from tilelang.layout.shared import CHUNK_BYTES, SharedLayout
 from tilelang.layout.warp_partition import WarpPartition
 from tilelang.ops.gemm import Gemm
-from tilelang.passes.infer_layouts import GemmLayouts
 from tilelang.passes.walk import FRAGMENT, bits_of, constant, index
-from tilelang.targets.cuda.ops.wgmma import WgmmaPlan, WgmmaRule, lower_wgmma
 from tilelang.targets.simt.block import Block, local, unrolled
-from tilelang.targets.simt.share_gemm import imposed, instruction_text, share_gemm
+from tilelang.targets.simt.share_gemm import instruction_text, share_gemm
 
 WARP = 32
 
 
 @dataclass(frozen=True)
-class _Plan:
+class GemmPlan:
     """How one gemm is shared out: the instruction, the grid of warps, and the layouts it imposes."""
 
     instruction: MatrixInstruction
@@ -48,21 +44,7 @@ class _Plan:
     layouts: GemmFragments
 
 
-def gemm_layouts(target: Target, wgmma: WgmmaRule | None = None) -> Callable[[Gemm, Team], GemmLayouts]:
-    """The rule for `infer_layouts`: what mma.sync, or wgmma where it is wanted and fits, imposes on the
-    operands of a gemm.
-    """
-
-    def rule(gemm: Gemm, team: Team) -> GemmLayouts:
-        plan: _Plan | WgmmaPlan | None = wgmma.plan(gemm, team) if wgmma else None
-        if plan is None:
-            plan = _plan(gemm, team.threads, target)
-        return imposed(gemm, plan.layouts, partial(shared_operand, target.kind))
-
-    return rule
-
-
-def _plan(gemm: Gemm, threads: int, target: Target) -> _Plan:
+def gemm_plan(gemm: Gemm, threads: int, target: Target) -> GemmPlan:
     """Raises KernelError for a tile that this number of warps cannot share."""
     instruction, warps = share_gemm(gemm, threads, target)
     operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
@@ -74,35 +56,29 @@ def _plan(gemm: Gemm, threads: int, target: Target) -> _Plan:
         raise KernelError([problem])
     transposes = (gemm.transpose_a, gemm.transpose_b)
     layouts = gemm_fragments(target.kind, gemm.shape, transposes, warps, bits_of(operand), instruction.k)
-    return _Plan(instruction, helper, warps, layouts)
-
-
-def gemm_with_wgmma(rule: WgmmaRule) -> Callable[[Any, Block], Any]:
-    """The lowering of `tl.gemm` with wgmma where it fits."""
-
-    def lower(stmt: Any, block: Block) -> Any:
-        gemm = Gemm.read(stmt.value)
-        plan = rule.plan(gemm, block.team)
-        if plan is None:
-            return lower_gemm(stmt, block)
-        return seq([clear_accumulator(gemm, block), lower_wgmma(gemm, plan, block, rule.landing)])
-
-    return lower
+    return GemmPlan(instruction, helper, warps, layouts)
 
 
 def lower_gemm(stmt: Any, block: Block) -> Any:
     """The statements for the `tl.gemm` call in `stmt`, with mma.sync."""
     gemm = Gemm.read(stmt.value)
-    plan = _plan(gemm, block.threads, block.target)
-    lowering = _Lowering(gemm, plan, block)
+    plan = gemm_plan(gemm, block.threads, block.target)
+    return lower_by(GemmLowering(gemm, plan, block))
+
+
+def lower_by(lowering: GemmLowering) -> Any:
+    """The statements of a lowering, and the words of a hover for them."""
+    gemm, plan, block = lowering.gemm, lowering.plan, lowering.block
     lowered = lowering.run()
     text = instruction_text(gemm, plan.instruction, plan.warps)
     block.note_instruction(gemm.span, f"{text}, ldmatrix" if lowering.by_ldmatrix else text)
     return lowered
 
 
-class _Lowering:
-    def __init__(self, gemm: Gemm, plan: _Plan, block: Block) -> None:
+class GemmLowering:
+    """What one thread does for a gemm; `targets.cuda.ops.gemm_sp` makes another of it."""
+
+    def __init__(self, gemm: Gemm, plan: GemmPlan, block: Block) -> None:
         self.gemm, self.plan, self.block, self.span = gemm, plan, block, gemm.span
         m, n, k = gemm.shape
         step = plan.instruction
@@ -110,23 +86,25 @@ class _Lowering:
         self.n_tiles = n // (step.n * plan.warps.n)
         self.k_tiles = k // step.k
         self.bits = bits_of(str(gemm.a.source.dtype))
-        self.a_count = step.m * step.k // WARP  # registers of one instruction tile
+        self.a_count = step.m * step.k // WARP  # elements of one instruction tile in a thread
         self.b_count = step.n * step.k // WARP
         self.c_count = step.m * step.n // WARP
         self.lane = block.simplify(block.thread % WARP)
         self.row_warp = block.simplify(block.thread // WARP % plan.warps.m)
         self.by_ldmatrix = False  # whether an operand comes that way
         self.column_warp = block.simplify(block.thread // WARP // plan.warps.m)
+        self.immediates: list[Any] = []
 
     def run(self) -> Any:
         cleared = clear_accumulator(self.gemm, self.block)
-        return seq([cleared, self._each("kk", self.k_tiles, self._step)])
+        return seq([cleared, self.each("kk", self.k_tiles, self._step)])
 
-    def _each(self, name: str, extent: int, body: Callable[[Any], Any]) -> Any:
-        return _each(self.block, name, extent, body, self.span)
+    def each(self, name: str, extent: int, body: Callable[[Any], Any]) -> Any:
+        return each(self.block, name, extent, body, self.span)
 
     def _step(self, kk: Any) -> Any:
         """One step of K: load both operands, multiply every pair of tiles."""
+        places, place_of_tile = self._places(kk)
         a_array, a_at, a_load = self._operand(
             self.gemm.a, self.plan.layouts.a, kk, self.m_tiles, self.a_count, self._load_a
         )
@@ -137,18 +115,21 @@ class _Lowering:
 
         def multiply(i: Any, j: Any) -> Any:
             pointers = [
-                _address(c, (i * self.n_tiles + j) * self.c_count),
-                _address(a_array, a_at(i)),
-                _address(b_array, b_at(j)),
+                address(c, (i * self.n_tiles + j) * self.c_count),
+                address(a_array, a_at(i)),
+                address(b_array, b_at(j)),
             ]
-            return X.Evaluate(
-                tile_ops.call(f"tl.cuda.{self.plan.helper}", pointers, span=self.span), self.span
-            )
+            args = [*self.immediates, *pointers, *place_of_tile(i)]
+            return X.Evaluate(tile_ops.call(f"tl.cuda.{self.plan.helper}", args, span=self.span), self.span)
 
-        products = self._each(
-            "i", self.m_tiles, lambda i: self._each("j", self.n_tiles, lambda j: multiply(i, j))
+        products = self.each(
+            "i", self.m_tiles, lambda i: self.each("j", self.n_tiles, lambda j: multiply(i, j))
         )
-        return seq([*a_load, *b_load, products])
+        return seq([*places, *a_load, *b_load, products])
+
+    def _places(self, kk: Any) -> tuple[list[Any], Callable[[Any], list[Any]]]:
+        """(Statements, what row tile i adds to the operands of its instructions) for step `kk`."""
+        return [], lambda i: []
 
     # Operands
 
@@ -173,7 +154,7 @@ class _Lowering:
             moved = self._load_elements(array, region, layout, kk, tiles, count)
         statements.append(moved)
         if rounded:
-            statements.append(self._each("r", tiles * count, lambda r: self._round(array, r)))
+            statements.append(self.each("r", tiles * count, lambda r: self._round(array, r)))
         return array, lambda i: i * count, statements
 
     def _round(self, array: ir.Var, r: Any) -> Any:
@@ -197,7 +178,7 @@ class _Lowering:
                 value = X.BufferLoad(buffer, self._at(region, row, column))
             return X.BufferStore(array, value, [self.block.simplify(i * count + r)], self.span)
 
-        return self._each("i", tiles, lambda i: self._each("r", count, lambda r: one(i, r)))
+        return self.each("i", tiles, lambda i: self.each("r", count, lambda r: one(i, r)))
 
     def _load_a(self, array: ir.Var, kk: Any) -> Any | None:
         """Tiles of 16 rows: matrices 0 and 1 are its upper and lower half, 2 and 3 the same in the second 16
@@ -212,11 +193,11 @@ class _Lowering:
             if transposed:
                 k = kk * 16 + self.lane % 8 + self.lane // 16 * 8
                 m = row0 + i * 16 + self.lane // 8 % 2 * 8
-                return self._ldmatrix(array, i * self.a_count, region, k, m, 4, True)
+                return self.ldmatrix(array, i * self.a_count, region, k, m, 4, True)
             m, k = row0 + i * 16 + self.lane % 16, kk * (2 * run) + self.lane // 16 * run
-            return self._ldmatrix(array, i * self.a_count, region, m, k, 4, False)
+            return self.ldmatrix(array, i * self.a_count, region, m, k, 4, False)
 
-        return self._each("i", self.m_tiles, tile)
+        return self.each("i", self.m_tiles, tile)
 
     def _load_b(self, array: ir.Var, kk: Any) -> Any | None:
         """Tiles of 8 columns, two at a time: matrices 0 and 1 are the halves of K of the first, 2 and 3 of
@@ -232,12 +213,12 @@ class _Lowering:
             half = self.lane // 8 % 2
             if transposed:
                 n, k = column0 + first * 8 + self.lane % 8 + second, kk * (2 * run) + half * run
-                return self._ldmatrix(array, first * self.b_count, region, n, k, 2 * count, False)
+                return self.ldmatrix(array, first * self.b_count, region, n, k, 2 * count, False)
             k, n = kk * 16 + self.lane % 8 + half * 8, column0 + first * 8 + second
-            return self._ldmatrix(array, first * self.b_count, region, k, n, 2 * count, True)
+            return self.ldmatrix(array, first * self.b_count, region, k, n, 2 * count, True)
 
         pairs = self.n_tiles // 2
-        parts = [self._each("j", pairs, lambda j: tiles(j * 2, 2))] if pairs else []
+        parts = [self.each("j", pairs, lambda j: tiles(j * 2, 2))] if pairs else []
         if self.n_tiles % 2:
             parts.append(tiles(index(self.n_tiles - 1), 1))
         return seq(parts)
@@ -253,13 +234,13 @@ class _Lowering:
         start = region.region[-1].min
         return layout.row_step % run == 0 and layout.run % run == 0 and self.block.widths.multiple(start, run)
 
-    def _ldmatrix(
+    def ldmatrix(
         self, array: ir.Var, at: Any, region: Any, row: Any, column: Any, count: int, transposing: bool
     ) -> Any:
         self.by_ldmatrix = True
         source = X.BufferLoad(region.source, self._at(region, row, column))
         name = f"tl.cuda.ldmatrix_x{count}{'_trans' if transposing else ''}"
-        pointers = [_address(array, self.block.simplify(at)), X.address_of(source)]
+        pointers = [address(array, self.block.simplify(at)), X.address_of(source)]
         return X.Evaluate(tile_ops.call(name, pointers, span=self.span), self.span)
 
     def _at(self, region: Any, row: Any, column: Any) -> list[Any]:
@@ -269,7 +250,7 @@ class _Lowering:
         return [*mins[:-2], *(self.block.simplify(p) for p in places)]
 
 
-def _address(buffer: ir.Var, at: Any) -> Any:
+def address(buffer: ir.Var, at: Any) -> Any:
     return X.address_of(X.BufferLoad(buffer, [index(at)]))
 
 
@@ -280,11 +261,11 @@ def clear_accumulator(gemm: Gemm, block: Block) -> Any | None:
         return None
     c = block.registers(gemm.c.source)
     zero, count = X.const(0, str(c.dtype)), block.fragment(gemm.c.source).registers
-    clear = _each(block, "r", count, lambda r: X.BufferStore(c, zero, [r], gemm.span), gemm.span)
+    clear = each(block, "r", count, lambda r: X.BufferStore(c, zero, [r], gemm.span), gemm.span)
     return clear if constant(condition) == 1 else X.IfThenElse(condition, clear, None, gemm.span)
 
 
-def _each(block: Block, name: str, extent: int, body: Callable[[Any], Any], span: Any) -> Any:
+def each(block: Block, name: str, extent: int, body: Callable[[Any], Any], span: Any) -> Any:
     """`body` for every value below `extent`, unrolled."""
     if extent == 1:
         return body(index(0))

@@ -30,10 +30,12 @@ from tilelang.layout.wgmma_partition import (
     wgmma_text,
 )
 from tilelang.ops.gemm import Gemm
+from tilelang.ops.gemm_sp import SparseGemm
 from tilelang.passes.accesses import accesses, storages
-from tilelang.passes.walk import FRAGMENT, bits_of, constant, shape_of, walk
+from tilelang.passes.walk import FRAGMENT, bits_of, constant, index, shape_of, walk
+from tilelang.targets.cuda.ops.metadata import Metadata
 from tilelang.targets.cuda.wgmma import registers_name, wgmma_name
-from tilelang.targets.simt.block import Block
+from tilelang.targets.simt.block import Block, local
 
 _WARP = 32
 _MODES = {128: 1, 64: 2, 32: 3}  # bytes of a swizzle atom's row -> field of the descriptor
@@ -70,7 +72,8 @@ class WgmmaRule:
             return None
         transposes = (gemm.transpose_a, gemm.transpose_b)
         a, b, result = self._operand(gemm.a), self._operand(gemm.b), str(gemm.c.source.dtype)
-        grid = wgmma_partition(gemm.shape, a, b, result, transposes, gemm.policy, team.threads)
+        sparse = isinstance(gemm, SparseGemm)
+        grid = wgmma_partition(gemm.shape, a, b, result, transposes, gemm.policy, team.threads, sparse)
         if grid is None:
             return None
         bits, step = bits_of(a.dtype), wgmma_k(a.dtype)
@@ -134,7 +137,8 @@ def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block, landing: frozenset[in
     m, n, k = gemm.shape
     warps, span = plan.warps, gemm.span
     operand, result = str(gemm.a.source.dtype), str(gemm.c.source.dtype)
-    tiles, part, steps = m // (16 * warps.m), n // warps.n, k // wgmma_k(operand)
+    deep = 2 if isinstance(gemm, SparseGemm) else 1
+    tiles, part, steps = m // (16 * warps.m), n // warps.n, k // (deep * wgmma_k(operand))
     group = block.simplify(block.thread // GROUP_THREADS % (warps.m // WGMMA_WARPS))
     column = block.simplify(block.thread // (_WARP * warps.m))
     by_registers = gemm.a.source.scope() == FRAGMENT
@@ -150,23 +154,44 @@ def lower_wgmma(gemm: Gemm, plan: WgmmaPlan, block: Block, landing: frozenset[in
         integers += [_MODES[layout.swizzle_bytes], lead, stride, distance, *path]
         a = _pointer(gemm.a, group * WGMMA_M, turned[0], block)
     layout = block.layouts.shared[gemm.b.source.__chandle__()]
-    integers += [_MODES[layout.swizzle_bytes], *_walk(layout, steps, turned[1])]
+    integers += [_MODES[layout.swizzle_bytes], *_walk(layout, steps, turned[1], deep)]
     b = _pointer(gemm.b, column * part, turned[1], block)
     c = block.registers(gemm.c.source)
     d = X.address_of(X.BufferLoad(c, [X.const(0, "int32")]))
     form = "rs" if by_registers else "ss"
     types = PTX_OPERANDS[operand], PTX_OPERANDS[str(gemm.b.source.dtype)]
-    name = wgmma_name((tiles, part, steps), types, PTX_RESULTS[result], form, turned)
+    name = wgmma_name((tiles, part, steps), types, PTX_RESULTS[result], form, turned, deep == 2)
     if gemm.asynchronous:
         name += "_async"
         block.products.append(c)
     args = [*(X.const(i, "int32") for i in integers), d, a, b]
-    block.note_instruction(span, wgmma_text(n, operand, result, warps))
-    product = X.Evaluate(tile_ops.call(f"tl.cuda.{name}", args, span=span), span)
+    places: list[Any] = []
+    if isinstance(gemm, SparseGemm):
+        places, held = _places(gemm, warps, (tiles, steps), block)
+        args.append(X.address_of(X.BufferLoad(held, [X.const(0, "int32")])))
+    block.note_instruction(span, wgmma_text(n, operand, result, warps, deep == 2))
+    product = seq([*places, X.Evaluate(tile_ops.call(f"tl.cuda.{name}", args, span=span), span)])
     shared = {r.source.__chandle__() for r in (gemm.a, gemm.b) if r.source.scope() != FRAGMENT}
     if shared <= landing:
         return product
     return seq([X.Evaluate(tile_ops.call("tl.cuda.fence_proxy_async", [], span=span), span), product])
+
+
+def _places(
+    gemm: SparseGemm, warps: WarpPartition, count: tuple[int, int], block: Block
+) -> tuple[list[Any], Any]:
+    """(Statements, the registers they fill): 32 bits of metadata for each tile of rows and step of K."""
+    tiles, steps = count
+    array = local(f"{gemm.e.source.name}_regs", "uint32", tiles * steps)
+    metadata, warp = Metadata(gemm, block), block.simplify(block.thread // _WARP % warps.m)
+    stores = [
+        X.BufferStore(
+            array, metadata.register(t * 16 * warps.m + warp * 16, step), [index(t * steps + step)], gemm.span
+        )
+        for t in range(tiles)
+        for step in range(steps)
+    ]
+    return [X.AllocBuffer(array, span=gemm.span), *stores], array
 
 
 def lower_arrive(stmt: Any, block: Block) -> Any:
@@ -207,16 +232,18 @@ def _rows(layout: SharedLayout, rows: int, turned: bool) -> int:
     return rows // atom * (layout.shape[-2] * layout.swizzle_bytes) // _UNIT
 
 
-def _walk(layout: SharedLayout, steps: int, turned: bool) -> tuple[int, int, int, int, int]:
+def _walk(layout: SharedLayout, steps: int, turned: bool, deep: int = 1) -> tuple[int, int, int, int, int]:
     """(leading offset, stride offset, distance of steps, of groups of steps, steps in a group), in units.
 
+    deep: how many times as deep as the usual steps are.
     Groups of 8 rows lie one after the other, columns of atoms after all rows of the column before.
     """
     width, rows = layout.swizzle_bytes, layout.shape[-2]
     eight, column = 8 * width // _UNIT, rows * width // _UNIT
     if turned:  # a step of K is 16 rows; M (N) goes along the row and on to the next column of atoms
-        return column, eight, 2 * eight, 0, steps
-    return 1, eight, WGMMA_K_BYTES // _UNIT, column, width // WGMMA_K_BYTES
+        return column, eight, 2 * eight * deep, 0, steps
+    step = WGMMA_K_BYTES * deep
+    return 1, eight, step // _UNIT, column, width // step
 
 
 def _pointer(region: Any, offset: Any, turned: bool, block: Block) -> Any:
