@@ -26,7 +26,8 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = {
     "tilelang.carver.arch.cpu": {"tilelang.carver.arch": "CPU is_cpu_arch"},
     "tilelang.carver.arch.cuda": {
         "tilelang.carver.arch": (
-            "CUDA has_mma_support is_ada_arch is_ampere_arch is_cuda_arch is_hopper_arch is_volta_arch"
+            "CUDA check_sm_version has_mma_support is_ada_arch is_ampere_arch is_cuda_arch is_hopper_arch "
+            "is_tensorcore_supported_precision is_volta_arch"
         )
     },
     "tilelang.carver.arch.driver.cuda_driver": {

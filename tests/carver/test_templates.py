@@ -18,9 +18,13 @@ from tilelang.carver import (
     Hint,
     MatmulTemplate,
 )
+from tilelang.carver.arch import check_sm_version, is_ampere_arch, is_tensorcore_supported_precision
 from tilelang.carver.costs import Block, blocks_per_processor, launch_time
-from tilelang.carver.roller.rasterization import NoRasterization
+from tilelang.carver.operators import template_of
+from tilelang.carver.roller import DefaultPolicy, OutputNode, PrimFuncNode
+from tilelang.carver.roller.rasterization import NoRasterization, Rasterization2DRow
 from tilelang.carver.template import BaseTemplate
+from tilelang.carver.utils import get_roller_hints_from_func, get_roller_hints_from_output_nodes
 
 TEMPLATES = {
     "matmul": MatmulTemplate(M=1024, N=1024, K=1024, accum_dtype="float32"),
@@ -121,3 +125,54 @@ def test_equivalent_functions_compute_the_operator() -> None:
 def test_a_wrong_structure_is_refused(structure: str) -> None:
     with pytest.raises(ValueError, match="structure"):
         GeneralReductionTemplate(structure, [4, 4])
+
+
+def test_a_device_is_named_as_targets_are() -> None:
+    assert CUDA({"kind": "cuda", "arch": "sm_80"}).sm_version == 80
+    assert is_ampere_arch(CUDA("cuda -arch=sm_80"))
+    assert check_sm_version("sm_90a") == 90 and check_sm_version("gfx942") == -1
+    assert is_tensorcore_supported_precision("int8", "int32", CUDA("cuda:sm_80"))
+    assert not is_tensorcore_supported_precision("float8_e4m3", "float32", CUDA("cuda:sm_80"))
+
+
+def test_an_operator_says_what_it_is_made_of() -> None:
+    template = ElementwiseTemplate(shape=[4, 8])
+    assert template.params_as_dict() == {"shape": [4, 8], "dtype": "float16"}
+
+
+def test_hints_show_what_they_decide() -> None:
+    hint = Hint(block=[64, 32], warp=[32, 16], rstep=[32], use_tc=True, pipeline_stage=2)
+    assert repr(hint) == str(hint.to_dict())
+    assert hint.to_dict() == {
+        "block": [64, 32],
+        "warp": [32, 16],
+        "rstep": [32],
+        "use_tc": True,
+        "pipeline_stage": 2,
+    }
+    assert repr(Rasterization2DRow(8)) == "<Rasterization2DRow(8)>"
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_operators_are_recognised_by_their_loops(transposed: bool) -> None:
+    matmul = MatmulTemplate(M=64, N=32, K=16, trans_A=transposed, trans_B=transposed, accum_dtype="float32")
+    assert template_of(matmul.equivalent_function()) == matmul
+    gemv = GEMVTemplate(N=64, K=32, trans_B=transposed)
+    assert template_of(gemv.equivalent_function()) == gemv
+    reduction = GeneralReductionTemplate(structure="SRS" if transposed else "SSR", shape=[4, 8, 16])
+    assert template_of(reduction.equivalent_function()) == reduction
+    elementwise = ElementwiseTemplate(shape=[8, 4], dtype="float32")
+    assert template_of(elementwise.equivalent_function()) == elementwise
+
+
+def test_functions_of_loops_get_hints() -> None:
+    arch = CUDA("cuda:sm_90")
+    product = MatmulTemplate(M=256, N=256, K=256).equivalent_function()
+    hints = get_roller_hints_from_func(product, arch, topk=5)
+    assert hints is not None and len(hints) == 5 and all(h.use_tc and h.arch is arch for h in hints)
+    summed = GeneralReductionTemplate(structure="SR", shape=[256, 256]).equivalent_function()
+    assert get_roller_hints_from_func(summed, arch, topk=5, tensorcore_only=True) is None
+    assert len(DefaultPolicy.from_prim_func(summed, arch).emit_config(3)) == 3
+    node = PrimFuncNode(product, name="product")
+    assert (node.get_space_dim(), node.raxis, node.get_dtype()) == ([256, 256], [256], "float16")
+    assert len(get_roller_hints_from_output_nodes([OutputNode(node)], arch, topk=2)) == 2

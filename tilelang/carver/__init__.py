@@ -3,7 +3,16 @@ about shared memory, registers, bandwidth and full waves of blocks.
 """
 
 from tilelang.carver.arch import CDNA, CPU, CUDA, METAL, TileDevice
-from tilelang.carver.roller import Hint, NoRasterization, Rasterization2DColumn, Rasterization2DRow
+from tilelang.carver.roller import (
+    DefaultPolicy,
+    Hint,
+    NoRasterization,
+    OutputNode,
+    PrimFuncNode,
+    Rasterization2DColumn,
+    Rasterization2DRow,
+    TensorCorePolicy,
+)
 from tilelang.carver.template import (
     ConvTemplate,
     ElementwiseTemplate,
@@ -19,6 +28,7 @@ __all__ = [
     "CUDA",
     "METAL",
     "ConvTemplate",
+    "DefaultPolicy",
     "ElementwiseTemplate",
     "FlashAttentionTemplate",
     "GEMVTemplate",
@@ -26,7 +36,10 @@ __all__ = [
     "Hint",
     "MatmulTemplate",
     "NoRasterization",
+    "OutputNode",
+    "PrimFuncNode",
     "Rasterization2DColumn",
     "Rasterization2DRow",
+    "TensorCorePolicy",
     "TileDevice",
 ]

@@ -34,6 +34,20 @@ PEAKS: Mapping[int, Peaks] = MappingProxyType(
         90: Peaks("H100 SXM5", 132, 989.4, 3352.0, 1.83),
     }
 )
+# Operands and sums that T.gemm multiplies on matrix instructions -> the first architecture that has them.
+TENSOR_CORE_PRECISIONS: Mapping[tuple[str, str], int] = MappingProxyType(
+    {
+        ("float16", "float32"): 70,
+        ("float16", "float16"): 70,
+        ("int8", "int32"): 75,
+        ("int4", "int32"): 75,
+        ("bfloat16", "float32"): 80,
+        ("float64", "float64"): 80,
+        ("float8_e4m3", "float32"): 89,
+        ("float8_e4m3fn", "float32"): 89,
+        ("float8_e5m2", "float32"): 89,
+    }
+)
 _PEAKS_CDNA = Peaks("Instinct MI300X", 304, 1307.4, 5300.0, 2.1)
 _PEAKS_CPU = Peaks("16 cores of AVX-512", 16, 3.0, 200.0, 3.0)
 _PEAKS_METAL = Peaks("M2 Max", 38, 13.6, 400.0, 1.4)
@@ -42,14 +56,14 @@ _REGISTERS = 64 * 1024  # 32-bit registers of a multiprocessor where the table s
 
 class TileDevice:
     """A device: `target`, `smem_cap` (bytes of a block), `reg_cap` (32-bit registers of a multiprocessor),
-    `warp_size`, `compute_max_core`, `peak_tflops`, `bandwidth_gbps`, `clock`, and `peaks_of`, the device
-    that the last ones are of.
+    `warp_size`, `compute_max_core`, `peak_tflops`, `bandwidth_gbps`, `clock`, and `peaks_of` or `name`, the
+    device that the last ones are of.
     """
 
     platform = ""
 
     def __init__(self, target: Any, peaks: Peaks) -> None:
-        self.target: Target = target if isinstance(target, Target) else parse_target(str(target))
+        self.target: Target = _target(target)
         processor = features(self.target).processor
         self.smem_cap = limits(self.target).shared_bytes or 1 << 30
         self.max_smem_usage = self.smem_cap if processor is None else processor.shared_bytes
@@ -59,12 +73,15 @@ class TileDevice:
         self.compute_max_core = peaks.processors
         self.peak_tflops, self.bandwidth_gbps, self.clock = peaks.tflops, peaks.bandwidth, peaks.clock
         self.bandwidth = [int(peaks.bandwidth), int(128 * peaks.clock * peaks.processors)]
-        self.peaks_of = peaks.gpu
+        self.peaks_of = self.name = peaks.gpu
         self.transaction_size = [32, 128]
 
     def get_avaliable_tensorintrin_shapes(self) -> list[list[int]]:
         """Rows and columns of the matrix instructions (spelled as kernels spell it)."""
         return [[16, 16]] if features(self.target).unit else []
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.target})"
 
 
 class CUDA(TileDevice):
@@ -108,12 +125,8 @@ class METAL(TileDevice):
 
 
 def _target(given: Any) -> Target:
-    if isinstance(given, Target):
-        return given
-    arch = getattr(given, "attrs", {}).get("arch") if hasattr(given, "attrs") else None
-    if arch is not None:
-        return parse_target(f"{given.kind.name}:{arch}")
-    return parse_target(str(given).split()[0])
+    """The target of a text with options, a mapping, or an object of TVM."""
+    return parse_target(" ".join(given.split()[:2]) if isinstance(given, str) else given)
 
 
 def get_arch(target: Any = "cuda") -> TileDevice:
@@ -160,6 +173,18 @@ def is_ada_arch(arch: TileDevice) -> bool:
 
 def is_hopper_arch(arch: TileDevice) -> bool:
     return isinstance(arch, CUDA) and arch.sm_version == 90
+
+
+def check_sm_version(arch: str) -> int:
+    """The number of an NVIDIA architecture: 90 for sm_90; -1 for a text that is none."""
+    digits = arch.removeprefix("sm_").rstrip("af")
+    return int(digits) if arch.startswith("sm_") and digits.isdecimal() else -1
+
+
+def is_tensorcore_supported_precision(in_dtype: str, accum_dtype: str, arch: TileDevice) -> bool:
+    """Whether the matrix instructions of an NVIDIA GPU multiply such operands into such sums."""
+    known = TENSOR_CORE_PRECISIONS if is_cuda_arch(arch) and arch.target.sm >= 70 else {}
+    return arch.target.sm >= known.get((in_dtype, accum_dtype), 1 << 10)
 
 
 def has_mma_support(arch: TileDevice) -> bool:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from tilelang.arch.dtypes import dtype_info
-from tilelang.carver.arch import TileDevice, auto_infer_current_arch
+from tilelang.carver.arch import (
+    TileDevice,
+    auto_infer_current_arch,
+    is_ampere_arch,
+    is_cdna_arch,
+    is_volta_arch,
+)
 from tilelang.carver.roller.hint import Hint
 
 _T = TypeVar("_T", bound="BaseTemplate")
@@ -39,8 +46,28 @@ class BaseTemplate(ABC):
 
     def get_hardware_aware_configs(self, arch: TileDevice, topk: int = _DEFAULT_COUNT) -> list[Hint]:
         """As `recommend_hints`, for `arch`."""
-        found = sorted(self.candidates(arch), key=lambda h: h.estimated_time)
-        return found[:topk]
+        found = sorted(self.candidates(arch), key=lambda h: h.estimated_time)[:topk]
+        for hint in found:
+            hint.arch = arch
+        return found
+
+    def is_volta_arch(self) -> bool:
+        return is_volta_arch(self.arch)
+
+    def is_ampere_arch(self) -> bool:
+        return is_ampere_arch(self.arch)
+
+    def is_cdna_arch(self) -> bool:
+        return is_cdna_arch(self.arch)
+
+    @property
+    def class_attributes(self) -> dict[str, Any]:
+        """The sizes and dtypes that make this operator, by their names."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+
+    def params_as_dict(self) -> dict[str, Any]:
+        """As `class_attributes`."""
+        return self.class_attributes
 
     @abstractmethod
     def candidates(self, arch: TileDevice) -> list[Hint]:
