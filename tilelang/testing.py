@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 Test = Callable[..., Any]
+_SUPPORT = ("compile-only", "compile-and-run", "optional")
 _COMPARE = {
     "ge": operator.ge,
     "gt": operator.gt,
@@ -130,16 +131,26 @@ class Requirement:
         self.what, self._there, self._names = what, there, names
 
     def __call__(self, function: Test | None = None, *, support_required: str = "compile-and-run") -> Any:
-        """`@requires_cuda`, also with brackets. support_required is accepted; the device is always needed."""
+        """`@requires_cuda`, also with brackets; support_required as in `marks`."""
         if function is None:
-            return self
-        for mark in self.marks():
+            return functools.partial(self, support_required=support_required)
+        for mark in self.marks(support_required):
             function = mark(function)
         return function
 
     def marks(self, support_required: str = "compile-and-run") -> list[Any]:
-        """The marks, as `pytest.param(..., marks=requires_cuda.marks())` takes them."""
+        """The marks, as `pytest.param(..., marks=requires_cuda.marks())` takes them.
+
+        support_required: `compile-and-run` needs the device. `compile-only` and `optional` need none, for
+        sources are written on any machine. Raises ValueError for another word.
+        """
+        if support_required not in _SUPPORT:
+            raise ValueError(
+                f"Unknown feature support type: {support_required}; it is one of {', '.join(_SUPPORT)}"
+            )
         names = [getattr(pytest.mark, name) for name in self._names]
+        if support_required != "compile-and-run":
+            return names
         return [pytest.mark.skipif(not self._there(), reason=f"needs {self.what}"), *names]
 
 

@@ -18,7 +18,7 @@ from tilelang.autotuner import (
 )
 from tilelang.autotuner.configurations import expand
 from tilelang.autotuner.param import CompileArgs
-from tilelang.autotuner.trial import Bench, Profiling, TrialTimeout
+from tilelang.autotuner.trial import Bench, ProfileArgs, TrialTimeout
 
 
 def scale_factory(N, block=64):
@@ -187,7 +187,7 @@ def test_a_tuner_by_hand():
 def test_a_kernel_that_takes_too_long_is_given_up(monkeypatch):
     monkeypatch.setattr(Bench, "_measure", lambda self, kernel: time.sleep(3))
     with pytest.raises(TrialTimeout, match=r"no result within 0\.1 s"):
-        Bench(Profiling(timeout=0.1)).run(object())
+        Bench(ProfileArgs(timeout=0.1)).run(object())
 
 
 def test_autotune_stands_above_jit():
@@ -222,3 +222,43 @@ def test_a_tuned_function_says_how_it_searches():
     assert function.jit_impl.out_idx == [-1] and function.get_tunner().configs == [{"block": 32}]
     with pytest.raises(AttributeError, match="colour"):
         function.colour  # noqa: B018
+
+
+def test_what_the_authors_factory_raises_is_raised():
+    def factory(block):
+        assert block != 32, "no such block"
+        return scale_factory(64, block)
+
+    tuner = AutoTuner(factory, [{"block": 64}, {"block": 32}]).set_compile_args(out_idx=-1, target="cpu")
+    with pytest.raises(AssertionError, match="no such block"):
+        tuner.run(warmup=1, rep=2)
+
+
+def test_an_entry_that_is_no_parameter_is_named():
+    tuner = AutoTuner(scale_factory, [{"blok": 64}])
+    with pytest.raises(ValueError, match=r"Unused keys in config: \{'blok'\}; scale_factory takes N, block"):
+        tuner.run()
+
+
+def test_kernels_may_be_made_by_hand():
+    asked = []
+
+    def make(block, __pass_configs__):
+        asked.append((block, __pass_configs__))
+        return tilelang.compile(scale_factory(96, block), out_idx=-1, target="cpu")
+
+    configs = [{"block": 32}, {"block": 48, "pass_configs": {"tl.disable_tma_lower": True}}]
+    tuner = AutoTuner(scale_factory, configs)
+    tuner.jit_compile = make
+    tuner.set_kernel_parameters(((96,), ()), {})
+    assert tuner.run(warmup=1, rep=2).config in configs
+    assert sorted(asked, key=str) == [(32, None), (48, {"tl.disable_tma_lower": True})]
+
+
+def test_a_saved_result_says_which_and_how_fast(tmp_path):
+    tuner = AutoTuner(lambda block=64: scale_factory(72, block), [{"block": 24}])
+    found = tuner.set_compile_args(out_idx=-1, target="cpu").run(warmup=1, rep=2)
+    found.save_to_disk(tmp_path / "found")
+    assert (tmp_path / "found" / "best_config.json").read_text() == '{"block": 24}'
+    again = AutotuneResult.load_from_disk(tmp_path / "found")
+    assert (again.config, again.latency) == (found.config, found.latency)

@@ -79,6 +79,19 @@ def test_marks_skip_where_there_is_no_device():
     assert mark.args == (not torch.backends.mps.is_available(),) and "Apple" in mark.kwargs["reason"]
 
 
+def test_what_only_writes_sources_needs_no_device():
+    def test() -> None: ...
+
+    def other() -> None: ...
+
+    marked = tilelang.testing.requires_metal(support_required="compile-only")(test)
+    assert [m.name for m in marked.pytestmark] == ["gpu", "metal"]
+    tilelang.testing.requires_metal(other, support_required="optional")
+    assert len(other.pytestmark) == 2  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="Unknown feature support type: run"):
+        tilelang.testing.requires_cuda(test, support_required="run")
+
+
 def test_tests_of_a_device_are_chosen_by_marks():
     for requirement, names in (
         (tilelang.testing.requires_cuda, ["gpu", "cuda"]),

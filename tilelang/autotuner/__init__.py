@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from tilelang.autotuner.decorator import TunedFunction, autotune
+from tilelang.autotuner.decorator import AutoTuneImpl, autotune
 from tilelang.autotuner.inputs import get_autotune_inputs, set_autotune_inputs
-from tilelang.autotuner.trial import Profiling
+from tilelang.autotuner.trial import ProfileArgs
 from tilelang.autotuner.tuner import AutoTuner, AutotuneResult
-
-AutoTuneImpl = TunedFunction  # the name that kernels import
 
 __all__ = [
     "AutoTuneImpl",
     "AutoTuner",
     "AutotuneResult",
-    "Profiling",
-    "TunedFunction",
+    "ProfileArgs",
     "autotune",
     "get_autotune_inputs",
     "set_autotune_inputs",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tilelang.autotuner.configurations import Configuration, Configurations, expand
 from tilelang.autotuner.inputs import get_autotune_inputs
-from tilelang.autotuner.trial import Profiling
+from tilelang.autotuner.trial import ProfileArgs
 from tilelang.autotuner.tuner import AutoTuner, AutotuneResult
 from tilelang.jit.functions import JITFunction, NoKernelError, freeze
 from tilelang.jit.kernel import JITKernel
@@ -19,7 +18,7 @@ from tilelang.runtime.tensors import view
 
 
 @dataclass(eq=False, repr=False)
-class TunedFunction:
+class AutoTuneImpl:
     """A kernel function under `@tilelang.autotune`.
 
     Called like the function under `@tilelang.jit` that it wraps, without the tuned parameters: a lazy one
@@ -29,7 +28,7 @@ class TunedFunction:
 
     function: JITFunction
     configs: Configurations
-    profiling: Profiling
+    profiling: ProfileArgs
     do_not_specialize: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -60,7 +59,7 @@ class TunedFunction:
 
     def __getattr__(self, name: str) -> Any:
         """`warmup`, `rep`, `timeout`, `ref_prog` and the other options of the search."""
-        if name not in Profiling.__dataclass_fields__:
+        if name not in ProfileArgs.__dataclass_fields__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.profiling, name)
 
@@ -82,29 +81,12 @@ class TunedFunction:
         left = _without(configs, self._given(args, kwargs))
         if left == [{}]:
             return None
-        self._refuse_unused(left, args, kwargs)
         tuner = AutoTuner(self.function, left)
         tuner.profiling = self.profiling
-        tuner.set_kernel_parameters(args, kwargs, self.do_not_specialize)
+        tuner.set_kernel_parameters((args, kwargs), None, self.do_not_specialize)
         tuner.set_inputs(self._tensors(args, kwargs))
         self._results[key] = tuner.run()
         return self._results[key]
-
-    def _refuse_unused(
-        self, configs: Sequence[Configuration], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> None:
-        """Raise ValueError for keys of a configuration that are no parameters. Sizes of an eager kernel may
-        be given by name too, so its keys are not looked at.
-        """
-        parameters = self.function.signature.parameters
-        if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-            return
-        unused = {key for config in configs for key in config} - {*parameters, "pass_configs"}
-        if unused and self.function.mode_for(*args, **kwargs) == "lazy":
-            names = ", ".join(parameters)
-            raise ValueError(
-                f"Unused keys in config: {unused}; {self.function.function.__name__} takes {names}"
-            )
 
     def _mode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """`eager` or `lazy`; where only a call can tell, the first configuration completes it."""
@@ -180,7 +162,7 @@ def autotune(
     results are compared with (unless skip_check) and timed against. early_stop: give a configuration up that
     takes more than early_stop_factor times the best so far. The result is remembered, also on disk.
     """
-    profiling = Profiling(
+    profiling = ProfileArgs(
         warmup=warmup,
         rep=rep,
         timeout=timeout,
@@ -197,14 +179,14 @@ def autotune(
         early_stop_factor=early_stop_factor,
     )
 
-    def decorate(function: Callable[..., Any]) -> TunedFunction:
+    def decorate(function: Callable[..., Any]) -> AutoTuneImpl:
         if not isinstance(function, JITFunction):
             name = getattr(function, "__name__", type(function).__name__)
             raise NoKernelError(
                 "The @autotune decorator can only be applied to @tilelang.jit decorated functions: it stands "
                 f"above @tilelang.jit, which {name} has not"
             )
-        return TunedFunction(function, configs, profiling, do_not_specialize or ())
+        return AutoTuneImpl(function, configs, profiling, do_not_specialize or ())
 
     return decorate if func is None else decorate(func)
 

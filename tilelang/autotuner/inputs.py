@@ -9,14 +9,14 @@ from typing import Any
 _GIVEN: contextvars.ContextVar[tuple[Any, ...] | None] = contextvars.ContextVar("inputs", default=None)
 
 
-class AutotuneInputs:
+class AutotuneInputsCapture:
     """A context in which tuning takes these tensors as the kernel's inputs."""
 
     def __init__(self, tensors: tuple[Any, ...]) -> None:
         self.tensors = tensors
         self._tokens: list[contextvars.Token[tuple[Any, ...] | None]] = []
 
-    def __enter__(self) -> AutotuneInputs:
+    def __enter__(self) -> AutotuneInputsCapture:
         self._tokens.append(_GIVEN.set(self.tensors))
         return self
 
@@ -26,11 +26,11 @@ class AutotuneInputs:
         _GIVEN.reset(self._tokens.pop())
 
 
-def set_autotune_inputs(*tensors: Any) -> AutotuneInputs:
+def set_autotune_inputs(*tensors: Any) -> AutotuneInputsCapture:
     """Use `tensors` (or the one list of them) as the kernel's inputs while tuning inside the `with` block."""
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
-    return AutotuneInputs(tensors)
+    return AutotuneInputsCapture(tensors)
 
 
 def get_autotune_inputs() -> list[Any] | None:

@@ -18,7 +18,7 @@ class TrialTimeout(Exception):
 
 
 @dataclass(frozen=True)
-class Profiling:
+class ProfileArgs:
     """How configurations are checked and timed. Times in milliseconds, `timeout` in seconds.
 
     supply_prog: makes the inputs from the kernel's input parameters; ref_prog: what to compare with and to
@@ -29,6 +29,7 @@ class Profiling:
     warmup: float = 25
     rep: float = 100
     timeout: float = 30
+    backend: Backend = "auto"
     supply_type: TensorSupplyType = TensorSupplyType.Auto
     ref_prog: Callable[..., Any] | None = None
     supply_prog: Callable[..., Any] | None = None
@@ -38,7 +39,6 @@ class Profiling:
     skip_check: bool = False
     manual_check_prog: Callable[[Any, Any], None] | None = None
     cache_input_tensors: bool = False
-    backend: Backend = "auto"
     early_stop: bool = False
     early_stop_factor: float = 2.0
 
@@ -47,7 +47,7 @@ class Profiling:
 class Bench:
     """Times kernels one after the other; remembers what they share: inputs, the reference, the best time."""
 
-    profiling: Profiling
+    profiling: ProfileArgs
     given: Sequence[Any] | None = None  # inputs that the author named; else they are made
     best: float = float("inf")
     reference_ms: float | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import logging
 import os
@@ -15,13 +17,15 @@ from tilelang.autotuner import results
 from tilelang.autotuner.compile_args import CompileArgs
 from tilelang.autotuner.configurations import Configuration, Configurations, expand
 from tilelang.autotuner.inputs import get_autotune_inputs
-from tilelang.autotuner.trial import Bench, Profiling
+from tilelang.autotuner.trial import Bench, ProfileArgs
+from tilelang.diagnostics.error import KernelError
 from tilelang.jit.functions import JITFunction, compile_kernel
 from tilelang.jit.kernel import JITKernel, load
 from tilelang.jit.options import CompileOptions
 
 logger = logging.getLogger(__name__)
 _PASS_CONFIGS = "pass_configs"  # a configuration may carry these beside the kernel's parameters
+_CONFIG_FILE, _TIMES_FILE = "best_config.json", "latency.json"  # of a result that is saved in a folder
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,12 @@ class AutotuneResult:
         """
         if self.kernel is None:
             raise ValueError("there is no kernel to save")
-        numbers = {"latency": self.latency, "config": self.config, "ref_latency": self.ref_latency}
-        text = json.dumps(numbers)
+        config = json.dumps(self.config)
+        times = json.dumps({"latency": self.latency, "ref_latency": self.ref_latency})
         folder = Path(path)
         self.kernel.save(folder / "kernel")
-        (folder / "result.json").write_text(text, encoding="utf-8")
+        (folder / _CONFIG_FILE).write_text(config, encoding="utf-8")
+        (folder / _TIMES_FILE).write_text(times, encoding="utf-8")
         if verbose:
             logger.info("saved the tuning result to %s", folder)
 
@@ -61,21 +66,27 @@ class AutotuneResult:
         compile_args is accepted and changes nothing: the kernel is loaded, not compiled. Raises
         FileNotFoundError if there is none, ValueError if it is damaged.
         """
-        data = json.loads((Path(path) / "result.json").read_text(encoding="utf-8"))
+        config = json.loads((Path(path) / _CONFIG_FILE).read_text(encoding="utf-8"))
+        times = json.loads((Path(path) / _TIMES_FILE).read_text(encoding="utf-8"))
         kernel = load(Path(path) / "kernel")
-        return _result(kernel, results.StoredResult(data["config"], data["latency"], data["ref_latency"]))
+        return _result(kernel, results.StoredResult(config, times["latency"], times["ref_latency"]))
 
 
 class AutoTuner:
     """Searches the configurations of a kernel function or factory.
 
     `AutoTuner.from_kernel(kernel, configs).set_compile_args(...).set_profile_args(...).run()`
+
+    jit_compile: if set, what makes the kernel of a configuration in place of the compiler. It is called with
+    the configuration's entries by name and with `__pass_configs__`, those that it carries or None.
     """
+
+    jit_compile: Callable[..., JITKernel] | None = None
 
     def __init__(self, fn: Callable[..., Any], configs: Configurations) -> None:
         self.fn = fn
         self.configs = configs
-        self.profiling = Profiling()
+        self.profiling = ProfileArgs()
         self.compile_args = CompileArgs()
         self._options: CompileOptions | None = None
         self._args: tuple[Any, ...] = ()
@@ -104,13 +115,21 @@ class AutoTuner:
         self._options = self.compile_args.options()
         return self
 
-    def set_profile_args(self, **changes: Any) -> AutoTuner:
-        """How the kernels are checked and timed: fields of `Profiling`, those left out keep their values."""
+    def set_profile_args(
+        self,
+        warmup: float | None = None,
+        rep: float | None = None,
+        timeout: float | None = None,
+        **changes: Any,
+    ) -> AutoTuner:
+        """How the kernels are checked and timed: fields of `ProfileArgs`; what is left out stays."""
+        times = {"warmup": warmup, "rep": rep, "timeout": timeout}
+        changes |= {name: value for name, value in times.items() if value is not None}
         self.profiling = replace(self.profiling, **changes)
         return self
 
     @property
-    def profile_args(self) -> Profiling:
+    def profile_args(self) -> ProfileArgs:
         """How the kernels are checked and timed, as `profiling`."""
         return self.profiling
 
@@ -130,15 +149,18 @@ class AutoTuner:
 
     def set_kernel_parameters(
         self,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        k_parameters: tuple[Sequence[Any], Any] = ((), ()),
+        f_parameters: Mapping[str, Any] | None = None,
         do_not_specialize: Sequence[str] = (),
     ) -> AutoTuner:
-        """The arguments that every configuration shares.
+        """The arguments that every configuration shares: those by position, and those by name with their
+        values, as a mapping or as pairs.
 
-        do_not_specialize: names among them that make no difference to which configuration is the fastest.
+        f_parameters: the parameters of the function, which are read from it. do_not_specialize: names among
+        the arguments that make no difference to which configuration is the fastest.
         """
-        self._args, self._kwargs = tuple(args), dict(kwargs or {})
+        args, kwargs = k_parameters
+        self._args, self._kwargs = tuple(args), dict(kwargs)
         self._not_in_key = frozenset(do_not_specialize)
         return self
 
@@ -152,20 +174,20 @@ class AutoTuner:
         warmup: float | None = None,
         rep: float | None = None,
         timeout: float | None = None,
-        early_stop: bool | None = None,
-        early_stop_factor: float | None = None,
-        *,
         use_pipeline: bool = False,
         enable_grouped_compile: bool = False,
         group_compile_size: int = 2,
         benchmark_devices: Sequence[int] | None = None,
         benchmark_multi_gpu: bool = False,
+        early_stop: bool | None = None,
+        early_stop_factor: float | None = None,
     ) -> AutotuneResult:
         """Search. Milliseconds; `timeout` (of one configuration) in seconds; None keeps the profile's value.
 
-        The arguments by name alone are accepted and change nothing: kernels are compiled side by side, and
-        timed one after the other on the current device.
-        Raises RuntimeError that says of every configuration why it failed, if none is left.
+        The arguments about pipelining, groups and devices are accepted and change nothing: kernels are
+        compiled side by side, and timed one after the other on the current device.
+        Raises what the author's factory raises, ValueError for an entry of a configuration that it has no
+        parameter for, RuntimeError that says of every configuration why it failed if none is left.
         """
         asked = {
             "warmup": warmup,
@@ -176,6 +198,7 @@ class AutoTuner:
         }
         profiling = replace(self.profiling, **{k: v for k, v in asked.items() if v is not None})
         configs = expand(self.configs, self._args, self._kwargs)
+        self._refuse_unused(configs)
         key = self._key(configs, profiling) if results.is_enabled() else None
         stored = results.find(key) if key else None
         if stored is not None and stored.config in configs:
@@ -192,15 +215,34 @@ class AutoTuner:
 
     def compile(self, config: Mapping[str, Any]) -> JITKernel:
         """The kernel of one configuration."""
+        return self._start(config)()
+
+    def _start(self, config: Mapping[str, Any]) -> Callable[[], JITKernel]:
+        """Call the author's factory now; what it made is compiled when the answer is called."""
         values = dict(config)
         passes = values.pop(_PASS_CONFIGS, None)
+        if self.jit_compile is not None:
+            return functools.partial(self.jit_compile, **values, __pass_configs__=passes)
         kwargs = {**self._kwargs, **values}
         if isinstance(self.fn, JITFunction):
-            return self.fn.under(self._options, passes).compile(*self._args, **kwargs)
+            return self.fn.under(self._options, passes).start(*self._args, **kwargs)
         options = (self._options or CompileOptions.read()).with_pass_configs(passes)
-        return compile_kernel(self.fn(*self._args, **kwargs), options, self.fn)
+        return functools.partial(compile_kernel, self.fn(*self._args, **kwargs), options, self.fn)
 
-    def _search(self, configs: list[Configuration], profiling: Profiling) -> AutotuneResult:
+    def _refuse_unused(self, configs: Sequence[Configuration]) -> None:
+        """Raise ValueError for keys of a configuration that are no parameters. Sizes of an eager kernel may
+        be given by name too, so its keys are not looked at.
+        """
+        jitted = self.fn if isinstance(self.fn, JITFunction) else None
+        parameters = inspect.signature(jitted.function if jitted else self.fn).parameters
+        if self.jit_compile is not None or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            return
+        unused = {key for config in configs for key in config} - {*parameters, _PASS_CONFIGS}
+        if unused and not (jitted and jitted.mode_for(*self._args, **self._kwargs) == "eager"):
+            owner = getattr(self.fn, "__name__", "the function")
+            raise ValueError(f"Unused keys in config: {unused}; {owner} takes {', '.join(parameters)}")
+
+    def _search(self, configs: list[Configuration], profiling: ProfileArgs) -> AutotuneResult:
         kernels = self._compile_all(configs)
         bench = Bench(profiling, self._inputs if self._inputs is not None else get_autotune_inputs())
         best: tuple[float, Configuration, JITKernel] | None = None
@@ -228,18 +270,31 @@ class AutoTuner:
         return _result(kernel, results.StoredResult(config, latency, bench.reference_ms))
 
     def _compile_all(self, configs: list[Configuration]) -> list[JITKernel | Exception]:
-        def one(config: Configuration) -> JITKernel | Exception:
+        """The kernels, or why there is none. Raises what the author's own code raises: a factory that fails
+        says nothing about a configuration.
+        """
+
+        def started(config: Configuration) -> Callable[[], JITKernel] | KernelError:
             try:
-                return self.compile(config)
-            except Exception as error:  # noqa: BLE001 - said in the summary, or by the log
-                logger.info("configuration %s does not compile: %s", config, _first_line(error))
+                return self._start(config)
+            except KernelError as error:  # a @T.prim_func is checked where it stands
                 return error
 
+        def one(start: Callable[[], JITKernel] | KernelError) -> JITKernel | Exception:
+            if isinstance(start, KernelError):
+                return start
+            try:
+                return start()
+            except Exception as error:  # noqa: BLE001 - said in the summary, or by the log
+                logger.info("a configuration does not compile: %s", _first_line(error))
+                return error
+
+        starts = [started(config) for config in configs]
         with ThreadPoolExecutor(_workers(len(configs))) as pool:
-            return list(pool.map(one, configs))
+            return list(pool.map(one, starts))
 
     def _key(
-        self, configs: list[Configuration], profiling: Profiling, more: Mapping[str, Any] | None = None
+        self, configs: list[Configuration], profiling: ProfileArgs, more: Mapping[str, Any] | None = None
     ) -> str | None:
         function = self.fn.function if isinstance(self.fn, JITFunction) else self.fn
         own = self.fn.options if isinstance(self.fn, JITFunction) else None
@@ -286,7 +341,7 @@ def _workers(configs: int) -> int:
     return max(1, min(count, configs))
 
 
-_DECORATED = {"AutoTuneImpl": "TunedFunction", "autotune": "autotune"}
+_DECORATED = {"AutoTuneImpl": "AutoTuneImpl", "autotune": "autotune"}
 
 
 def __getattr__(name: str) -> Any:

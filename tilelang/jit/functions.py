@@ -187,6 +187,14 @@ class JITFunction(Generic[P, R]):
         given = _with_tuned(kwargs)
         return self._how(args, given).compile(args, given)
 
+    def start(self, *args: Any, **kwargs: Any) -> Callable[[], JITKernel]:
+        """`compile` in two steps: a factory is called now, and raises what its author's code raises; what it
+        made is compiled when the answer is called.
+        """
+        self._used = True
+        given = _with_tuned(kwargs)
+        return self._how(args, given).start(args, given)
+
     def get_tir(self, *args: Any, **kwargs: Any) -> TileFunction:
         """The tile function for these values, before any lowering."""
         self._used = True
@@ -280,13 +288,22 @@ class _Lazy:
         return self.compile(args, kwargs)
 
     def compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JITKernel:
+        return self.start(args, kwargs)()
+
+    def start(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], JITKernel]:
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         options = self._options.resolved()
         key = (options.target, freeze(bound.arguments))
-        if key not in self._kernels:
-            self._kernels[key] = compile_kernel(self._function(*args, **kwargs), options, self._function)
-        return self._kernels[key]
+        known = self._kernels.get(key)
+        if known is not None:
+            return lambda: known
+        made = self._function(*args, **kwargs)
+
+        def compiled() -> JITKernel:
+            return self._kernels.setdefault(key, compile_kernel(made, options, self._function))
+
+        return compiled
 
     def tile_function(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> X.PrimFunc:
         made = self._function(*args, **kwargs)
@@ -333,6 +350,9 @@ class _Eager:
     def compile(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> JITKernel:
         values, consts = self._split(args, kwargs)
         return self._kernel(values, consts)
+
+    def start(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], JITKernel]:
+        return functools.partial(self.compile, args, kwargs)
 
     def tile_function(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> X.PrimFunc:
         values, consts = self._split(args, kwargs)

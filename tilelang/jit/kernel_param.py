@@ -37,6 +37,10 @@ class KernelParam:
     name: str = field(default="", compare=False)
     record: TensorParam | ScalarParam | None = field(default=None, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        """Any spelling of a dtype will do: torch's, or a name."""
+        object.__setattr__(self, "dtype", DType(self.dtype))
+
     @staticmethod
     def from_buffer(buffer: Any) -> KernelParam:
         """The parameter of a tensor of a tile function; sizes that are no numbers are their expressions."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.arch.dtypes import element_bits
 from tilelang.arch.features import PACKED_DTYPES
-from tilelang.ir.build import OUTPUTS, UNNAMED_THREADS, WORKSPACES
+from tilelang.ir.build import OUTPUTS, POINTERS, UNNAMED_THREADS, WORKSPACES
 from tilelang.ir.safe_values import safe_values
 from tilelang.language.dtypes import DType
-from tilelang.reference.errors import ReferenceFailure
+from tilelang.reference.errors import NoMeaning, ReferenceFailure
 from tilelang.reference.machine import ONE, Machine
 from tilelang.reference.memory import Storage, Tensor, numpy_dtype, row_major
 
@@ -41,14 +43,18 @@ def run(kernel: Any, *args: Any) -> Any:
     safe = safe_values(func)
     machine = Machine(unnamed=UNNAMED_THREADS in func.attrs)
     given = dict(zip(inputs, args, strict=True))
+    addresses = str(func.attrs.get(POINTERS, "")).split()
+    for index, param in enumerate(func.params):
+        if X.is_buffer_var(param) and str(param.name) in addresses:
+            given[index] = _memory_from(str(param.name), given[index])
     _bind_sizes(machine, func, given)
+    for index, value in given.items():
+        if not X.is_buffer_var(func.params[index]):
+            kind = numpy_dtype(str(func.params[index].ty))
+            machine.expressions.values[func.params[index].__chandle__()] = np.asarray(value).astype(kind)
     for index, param in enumerate(func.params):
         if X.is_buffer_var(param):
             machine.tensors[param.__chandle__()] = _tensor(machine, param, given.get(index), safe)
-        else:
-            machine.expressions.values[param.__chandle__()] = np.asarray(given[index]).astype(
-                numpy_dtype(str(param.ty))
-            )
     machine.run(func.body, ONE)
     for index in inputs:
         if X.is_buffer_var(func.params[index]):
@@ -61,7 +67,7 @@ def _bind_sizes(machine: Machine, func: X.PrimFunc, given: dict[int, Any]) -> No
     """Symbols take their values from the shapes and strides in which they stand alone."""
     for index, value in given.items():
         param = func.params[index]
-        if not X.is_buffer_var(param):
+        if not X.is_buffer_var(param) or isinstance(value, _Memory):
             continue
         if len(param.shape) != len(value.shape):
             raise TypeError(f"{param.name} has {len(param.shape)} dimensions, got {len(value.shape)}")
@@ -82,13 +88,59 @@ def _tensor(machine: Machine, param: Any, value: Any, safe: Mapping[str, float])
     """
     shape = tuple(machine.expressions.integer(e, ONE) for e in param.shape)
     name, dtype = str(param.name), str(param.dtype)
+    strides = row_major(shape)
     if value is None:
         storage = Storage.fresh(name, dtype, int(np.prod(shape, dtype=np.int64)))
+    elif isinstance(value, _Memory):
+        strides = tuple(machine.expressions.integer(e, ONE) for e in param.strides) or strides
+        storage = Storage(name, value.elements(name, dtype, _reach(shape, strides)))
     else:
         if _shape(value, dtype) != shape:
             raise ReferenceFailure(f"{name} must have shape {shape}, got {_shape(value, dtype)}")
         storage = Storage(name, _bits(value, dtype).reshape(1, -1))
-    return Tensor(name, "global", dtype, shape, row_major(shape), storage, safe.get(name, 0))
+    return Tensor(name, "global", dtype, shape, strides, storage, safe.get(name, 0))
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """What a pointer argument leads to: the bytes from its first element to the end of its storage."""
+
+    bytes: torch.Tensor
+
+    def elements(self, name: str, dtype: str, needed: int) -> np.ndarray:
+        """[1, needed]: a copy as elements of `dtype`. Raises ReferenceFailure if there are not so many."""
+        bits = element_bits(dtype)
+        there = 8 * self.bytes.numel() // bits
+        if there < needed:
+            raise ReferenceFailure(f"{name} must lead to {needed} elements of {dtype}, there are {there}")
+        return _bits(self.bytes[: -(-needed * bits // 8)], dtype).reshape(1, -1)
+
+    def write(self, tensor: Tensor) -> None:
+        """Let the memory have what the program left in its copy."""
+        import torch
+
+        elements = tensor.elements()[0]
+        packed = _packed(elements, tensor.dtype) if tensor.dtype in PACKED_DTYPES else elements
+        found = np.ascontiguousarray(packed).view(np.uint8)
+
+        self.bytes[: len(found)] = torch.from_numpy(found).to(self.bytes.device)
+
+
+def _memory_from(name: str, value: Any) -> _Memory:
+    """The memory of a tensor that is given for an address. Raises NoMeaning for an address as a number."""
+    import torch
+
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(value)
+    if not isinstance(value, torch.Tensor):
+        raise NoMeaning(f"{name} is an address: the reference needs the tensor that begins there")
+    whole = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value.untyped_storage())
+    return _Memory(whole[value.storage_offset() * value.element_size() :])
+
+
+def _reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Elements of memory that a tensor of these strides spans."""
+    return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if all(shape) else 0
 
 
 def _shape(value: Any, dtype: str) -> tuple[int, ...]:
@@ -129,7 +181,9 @@ def _bits(value: torch.Tensor, dtype: str) -> np.ndarray:
 
 def _write_back(tensor: Tensor, value: Any) -> None:
     """What the program wrote to a tensor it was given."""
-    if isinstance(value, np.ndarray) and tensor.dtype in PACKED_DTYPES:
+    if isinstance(value, _Memory):
+        value.write(tensor)
+    elif isinstance(value, np.ndarray) and tensor.dtype in PACKED_DTYPES:
         value[...] = _packed(tensor.elements()[0], tensor.dtype).reshape(value.shape).view(value.dtype)
     elif isinstance(value, np.ndarray):
         value[...] = tensor.elements().reshape(value.shape).view(value.dtype)
