@@ -6,6 +6,7 @@ this process.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -135,9 +136,12 @@ class Environment:
         """Whether the cache asks when the compiler was built; here it always knows the compiler's files."""
         return _true(self.TILELANG_KERNEL_CACHE_USE_LIB_STAMP)
 
-    def get_default_target(self) -> str:
-        """The target of kernels that name none; "auto" takes the GPU that torch sees, else the CPU."""
-        return self.TILELANG_DEFAULT_TARGET or "auto"
+    def get_default_target(self) -> str | dict[str, Any]:
+        """The target of kernels that name none; "auto" takes the GPU that torch sees, else the CPU. One that
+        is written as JSON is the mapping it describes.
+        """
+        named = str(self.TILELANG_DEFAULT_TARGET or "auto")
+        return json.loads(named) if named.startswith("{") else named
 
     def get_default_execution_backend(self) -> str:
         """The backend of kernels that name none; all names mean the one runtime there is."""

@@ -7,7 +7,7 @@ import pytest
 from tilelang.arch import cuda
 from tilelang.arch.dtypes import DTYPES
 from tilelang.arch.tables import features, first_with, limits, matrix_instructions
-from tilelang.arch.target import parse_target
+from tilelang.arch.target import Target, UnknownTargetError, parse_target
 
 GPUS = [f"cuda:sm_{sm}" for sm in cuda.SHARED_BYTES] + ["hip:gfx90a", "hip:gfx942", "metal"]
 
@@ -57,3 +57,9 @@ def test_the_first_architecture_that_has_an_instruction(name: str, operand: str,
 @pytest.mark.parametrize(("name", "ahead"), [("cuda:sm_75", False), ("cuda:sm_80", True), ("metal", False)])
 def test_copies_that_run_ahead(name: str, ahead: bool):
     assert features(parse_target(name)).async_copies is ahead
+
+
+def test_a_target_is_read_from_json_as_tvm_shows_it() -> None:
+    assert parse_target('{"kind": "cuda", "arch": "sm_80", "tag": ""}') == Target("cuda", "sm_80")
+    with pytest.raises(UnknownTargetError, match="unknown target"):
+        parse_target('{"kind": ')

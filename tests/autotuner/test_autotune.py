@@ -123,7 +123,8 @@ def test_a_check_of_the_authors_own():
         [{"block": 32}], ref_prog=lambda a: a * 2, manual_check_prog=lambda x, y: seen.append((x, y))
     )
     function(64)
-    torch.testing.assert_close(*seen[0])
+    (found,), (expected,) = seen[0]
+    torch.testing.assert_close(found, expected)
 
 
 def test_the_result_is_found_again_by_another_process(monkeypatch):

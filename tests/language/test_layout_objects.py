@@ -166,3 +166,8 @@ def test_a_kernel_takes_them():
 
     source = tilelang.lower(main, target="cuda:sm_80").kernel_source
     assert "^" in source and "half f[32]" in source
+
+
+def test_registers_that_are_counted_have_a_formula_where_each_thread_holds_one():
+    spread = T.Fragment([8], forward_thread_fn=lambda i, copy: i + copy * 8, replicate=4)
+    assert str(spread).endswith("forward_index: (0,))")

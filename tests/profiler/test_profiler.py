@@ -60,7 +60,8 @@ def test_a_check_of_the_user_s_own(kernel):
     kernel.get_profiler().manual_assert_close(
         lambda a, b: a + b, manual_check_prog=lambda x, y: seen.append((x, y))
     )
-    assert torch.equal(*seen[0])
+    (found,), (expected,) = seen[0]
+    assert torch.equal(found, expected)
 
 
 def test_another_number_of_results(kernel):

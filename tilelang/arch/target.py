@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ class UnknownTargetError(ValueError, AssertionError):
 
 
 def parse_target(spec: Any) -> Target:
-    """Read a target from a string, a mapping with `kind` and `arch`, a Target, or a tvm target object.
+    """Read a target from a string (JSON too), a mapping with `kind` and `arch`, a Target, or one of tvm's.
 
     Raises UnknownTargetError that lists the known kinds, or the known architectures of CUDA.
     """
@@ -57,6 +58,11 @@ def parse_target(spec: Any) -> Target:
         kind = str(getattr(spec.kind, "name", spec.kind))
         arch = attrs.get("mcpu", "") if _ALIASES.get(kind, kind) == "hip" else attrs.get("arch", "")
         spec = {"kind": kind, "arch": str(arch)}
+    if isinstance(spec, str) and spec.startswith("{"):  # JSON, as a target of tvm shows itself
+        try:
+            spec = json.loads(spec)
+        except ValueError:
+            raise UnknownTargetError(_unknown(spec)) from None
     if isinstance(spec, Mapping):
         kind, arch = str(spec.get("kind", "")), str(spec.get("arch", "") or "")
     else:

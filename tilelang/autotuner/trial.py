@@ -22,7 +22,8 @@ class ProfileArgs:
     """How configurations are checked and timed. Times in milliseconds, `timeout` in seconds.
 
     supply_prog: makes the inputs from the kernel's input parameters; ref_prog: what to compare with and to
-    time as the reference; manual_check_prog(kernel's, reference's) raises if not content.
+    time as the reference; manual_check_prog is given the list of the kernel's results and that
+    of the reference's, and raises if not content.
     cache_input_tensors: give every configuration the same tensors instead of fresh ones with the same values.
     """
 

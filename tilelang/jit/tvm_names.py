@@ -86,8 +86,10 @@ def _take_buffer_maps() -> None:
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Whether two functions, statements or expressions say the same; map_free_vars: up to the names of free
-    variables.
+    variables. Of two layouts: whether they place every element alike.
     """
+    if hasattr(lhs, "is_equal") and type(lhs) is type(rhs):
+        return bool(lhs.is_equal(rhs))
     return bool(tvm_ffi.structural_equal(_node(lhs), _node(rhs), map_free_vars=map_free_vars))
 
 

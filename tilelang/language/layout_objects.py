@@ -186,6 +186,8 @@ class Fragment(IndexMap):
         Raises ValueError for a fragment without a function for it: registers are numbered by counting then.
         """
         if self.given["forward_fn"] is None and self.given["forward_index_fn"] is None:
+            if self.get_output_shape() == [1]:
+                return self._formulas([0])
             raise ValueError("registers are numbered in order where there is no forward_index_fn: no formula")
         return super().get_forward_index()
 

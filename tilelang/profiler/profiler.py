@@ -193,12 +193,13 @@ class Profiler:
         manual_check_prog: Callable[[Any, Any], None] | None = None,
         dynamic_symbolic_constraints: Mapping[str, int] | None = None,
     ) -> None:
-        """Hand both results to `manual_check_prog(kernel's, reference's)`, which raises if not content."""
+        """Hand both results to `manual_check_prog(kernel's, reference's)`, which raises if not content. Each
+        is a list, also of one tensor.
+        """
         if manual_check_prog is None:
             raise ValueError("manual_assert_close needs manual_check_prog")
         found, expected = self._both(reference_program, input_tensors, dynamic_symbolic_constraints)
-        for got, want in zip(found, expected, strict=True):
-            manual_check_prog(got, want)
+        manual_check_prog(found, expected)
 
     def assert_consistent(self, repeat: int = 10) -> None:
         """Run several times on the same inputs. Raises AssertionError if a bit of a result changes."""
