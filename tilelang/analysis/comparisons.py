@@ -37,7 +37,7 @@ def comparisons(condition: Value, negated: bool) -> Iterator[Comparison]:
 
 def asks_more(subject: Subject, condition: Value, start: Value, negated: bool = False) -> bool:
     """Whether a condition has another say about the index: `i != N`, or one of several that may hold."""
-    condition = subject.definitions.get(condition, condition)  # type: ignore[call-overload]
+    condition = subject.meaning(condition)
     if isinstance(condition, X.Not):
         return asks_more(subject, condition.a, start, not negated)
     if isinstance(condition, X.And if negated else X.Or):
@@ -49,7 +49,7 @@ def asks_more(subject: Subject, condition: Value, start: Value, negated: bool = 
 
 def _about(subject: Subject, condition: Value, start: Value) -> bool:
     """Whether any comparison in a condition is about the index."""
-    condition = subject.definitions.get(condition, condition)  # type: ignore[call-overload]
+    condition = subject.meaning(condition)
     if isinstance(condition, X.Not):
         return _about(subject, condition.a, start)
     sides = (condition.a, condition.b) if isinstance(condition, _BINARY) else ()

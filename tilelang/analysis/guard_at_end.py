@@ -42,11 +42,10 @@ def _lets_through(subject: Subject, access: Access, dim: int, index: Index) -> G
         return None
     if any(isinstance(g.condition, Unknown) for g in access.context.guards):
         return None
-    named = subject.definitions
     conditions = [
         (part, g)
         for g in access.context.guards
-        for part in comparisons(named.get(g.condition, g.condition), g.negated)  # type: ignore[call-overload]
+        for part in comparisons(subject.meaning(g.condition), g.negated)
     ]
     at_end = [g for c, g in conditions if _at_most(subject, c, start, size)]
     if not at_end or any(_bounds_closer(subject, c, start, size) for c, _ in conditions):

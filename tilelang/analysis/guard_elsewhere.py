@@ -50,12 +50,7 @@ def _elsewhere(
         return None
     if any(isinstance(g.condition, Unknown) for g in guards):
         return None
-    named = subject.definitions
-    found = [
-        (g, c)
-        for g in guards
-        for c in comparisons(named.get(g.condition, g.condition), g.negated)  # type: ignore[call-overload]
-    ]
+    found = [(g, c) for g in guards for c in comparisons(subject.meaning(g.condition), g.negated)]
     if not found or any(proven_equal(subject, c.small, start) for _, c in found):
         return None
     close = [(g, c) for g, c in found if not c.or_equal and proven_equal(subject, c.large, size)]

@@ -55,10 +55,7 @@ def _other_dimension(subject: Subject, access: Access, dim: int, index: Index) -
         (guard, c)
         for guard in access.context.guards
         if not isinstance(guard.condition, Unknown)
-        for c in comparisons(
-            subject.definitions.get(guard.condition, guard.condition),  # type: ignore[call-overload]
-            guard.negated,
-        )
+        for c in comparisons(subject.meaning(guard.condition), guard.negated)
         if proven_equal(subject, c.small, start)
     ]
     if len(bounds) != 1 or bounds[0][1].or_equal or always_inside(subject.ranges, start, 1, size):

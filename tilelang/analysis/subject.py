@@ -108,6 +108,10 @@ class Subject:
             and not any(X.is_buffer_var(v) for v in free_vars(node.value))
         }
 
+    def meaning(self, value: Value) -> Value:
+        """What a name stands for (`definitions`); of anything else, and of other names, itself."""
+        return self.definitions.get(value, value) if isinstance(value, ir.Var) else value
+
     @cached_property
     def context(self) -> CheckContext:
         constants = frozenset(s.var for s in self.program.symbols if s.kind == "const")

@@ -12,6 +12,9 @@ from tilelang.targets.emit.dialect import Dialect, KernelHead, floats, signature
 
 
 def _kernel(head: KernelHead) -> list[str]:
+    # Without a number of blocks the compiler takes registers that let more blocks onto a multiprocessor. The
+    # release writes 1: on an H200 (2026-12-01) that made attention of variable length 25 % slower (135
+    # registers for 128) and of 35 kernels none faster by more than 7 %.
     bounds = f"{head.threads}" if head.min_blocks is None else f"{head.threads}, {head.min_blocks}"
     cluster = f" __cluster_dims__({head.cluster})" if head.cluster else ""
     opening = f'extern "C" __global__ void{cluster} __launch_bounds__({bounds}) {head.name}('
