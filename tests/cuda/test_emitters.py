@@ -50,7 +50,7 @@ def product(A, B, dtype="float16", accum="float32", ta=False, tb=True, bm=64, bn
             for ki in T.serial(bk // e.micro_size_k):
                 e.ldmatrix_a(a_local, a, ki)
                 e.ldmatrix_b(b_local, b, ki)
-                e.mma(a_local, b_local, c_local)
+                e.mma(a_local, b_local, c_local, ki)
         if through_shared:
             e.stmatrix(c_local, c)
             for i, j in T.Parallel(bm, bn):
@@ -77,7 +77,11 @@ MORE = [
 ]
 
 
-CALLS = {"e.ldmatrix_a(a_local, a, ki)", "e.ldmatrix_b(b_local, b, ki)", "e.mma(a_local, b_local, c_local)"}
+CALLS = {
+    "e.ldmatrix_a(a_local, a, ki)",
+    "e.ldmatrix_b(b_local, b, ki)",
+    "e.mma(a_local, b_local, c_local, ki)",
+}
 
 
 def named(choice):

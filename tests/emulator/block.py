@@ -848,7 +848,7 @@ class _Block:
                 for k in range(op.steps)
             ]
             if op.by_registers:
-                each = op.k // 2  # elements of one step in a thread
+                each = op.k // (4 if op.sparse else 2)  # elements of one step in a thread
                 count = op.tiles * op.steps * each
                 held = self.local[a.source.__chandle__()][
                     old[mine], self._pointed(a)[mine, None] + np.arange(count)
@@ -898,7 +898,7 @@ class _Block:
         self._check(d.source, at[mask], False)
         values = [
             np.broadcast_to(np.asarray(self.e.value(a, mask)), (self.threads,))
-            for a in ([args[3]] if op.by_registers else [args[1]]) + args[2:]
+            for a in ([args[3]] if op.by_registers else [args[1]]) + args[2:4]
         ]
         for first in np.flatnonzero(mask)[:: wgmma.GROUP].tolist():
             mine = slice(first, first + wgmma.GROUP)
@@ -914,7 +914,9 @@ class _Block:
                 left = wgmma.fragment(given.view(instructions.OPERANDS[op.operand]))
             else:
                 left = self._described(values[0][mine], 64, op.a_turned, op.operand, first)
-            right = self._described(values[1][mine], op.n, op.b_turned, op.right, first)
+            right = self._described(values[1][mine], op.n, op.b_turned, op.right, first, op.b_bytes)
+            if op.sparse:
+                left = wgmma.written_out(op, left, self._words(args[4].args[0], 1)[mine, 0])
             place = (own, at[mine])
             key = (d.source.__chandle__(), first, int(at[first, 0]))
             before = [p for p in self._going_on() if p.key == key]
@@ -925,7 +927,9 @@ class _Block:
             self.read = []
             registers[place] = poison(new.shape, str(d.source.dtype))
 
-    def _described(self, bits: np.ndarray, rows: int, turned: bool, operand: str, thread: int) -> np.ndarray:
+    def _described(
+        self, bits: np.ndarray, rows: int, turned: bool, operand: str, thread: int, depth: int = 32
+    ) -> np.ndarray:
         """An operand through the descriptor that the threads of a warp group give alike, from `thread` on."""
         if (bits != bits[0]).any():
             raise EmulationError(f"line {self.line}: the threads of a warpgroup give different descriptors")
@@ -936,7 +940,7 @@ class _Block:
             self.read.append((places, found.copy(), what))
             return found
 
-        return wgmma.matrix(read, one.start, rows, one.mode, one.leading, one.stride, turned, operand)
+        return wgmma.matrix(read, one.start, rows, one.mode, one.leading, one.stride, turned, operand, depth)
 
     def _going_on(self) -> list[_Product]:
         """Single products on their way, oldest first."""

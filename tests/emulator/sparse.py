@@ -59,14 +59,20 @@ def codes(metadata: np.ndarray, operand: str, k: int, selector: int) -> np.ndarr
 
 
 def written_out(stored: np.ndarray, code: np.ndarray, operand: str) -> np.ndarray:
-    """[..., rows, k] with the zeros, from the stored half and a code for each group."""
-    shape = stored.shape[:-1]
+    """[..., rows, k] with the zeros, from the stored half and a code for each group.
+
+    A code of 0, which loads beyond the end of E make, is none of the document's: it names the first element
+    twice, which is nothing where the elements are 0.
+    """
+    shape, kept = stored.shape[:-1], 1 if operand == "tf32" else 2
+    groups = stored.reshape(*shape, -1, kept)
+    beyond = (code == 0) & (groups.astype(np.float32) == 0).all(-1)
     if operand == "tf32":  # one of two; the code counts in halves of an element
-        assert np.isin(code, (0b0100, 0b1110)).all(), "metadata of 32-bit elements is 0b0100 or 0b1110"
-        places, kept, group = (code >> 1 & 1)[..., None], 1, 2
+        assert (np.isin(code, (0b0100, 0b1110)) | beyond).all(), "32-bit elements: 0b0100 or 0b1110"
+        places, group = (code >> 1 & 1)[..., None], 2
     else:
-        places, kept, group = np.stack([code & 3, code >> 2], -1), 2, 4
-        assert (places[..., 0] != places[..., 1]).all(), "metadata names an element twice"
+        places, group = np.stack([code & 3, code >> 2], -1), 4
+        assert ((places[..., 0] != places[..., 1]) | beyond).all(), "metadata names an element twice"
     dense = np.zeros((*code.shape, group), stored.dtype)
-    np.put_along_axis(dense, places.astype(np.int64), stored.reshape(*shape, -1, kept), -1)
+    np.put_along_axis(dense, places.astype(np.int64), groups, -1)
     return dense.reshape(*shape, -1)

@@ -23,7 +23,9 @@ _NAME = re.compile(
     rf"wgmma(_sp)?_(\d+)x64x(\d+)_(\d+)x(\d+)_({_TYPE})(?:x({_TYPE}))?_(f32|f16|s32)_(ss|rs)([tn])([tn])(_async)?"
 )
 
-_SINGLE = re.compile(rf"wgmma_(ss|rs)_n(\d+)_({_TYPE})x({_TYPE})_(f32|f16|s32)_([tn])([tn])_([pm])([pm])")
+_SINGLE = re.compile(
+    rf"wgmma(_sp)?_(ss|rs)_n(\d+)_({_TYPE})x({_TYPE})_(f32|f16|s32)_([tn])([tn])_([pm])([pm])(?:_([01]))?"
+)
 
 Read = Callable[[np.ndarray], np.ndarray]  # byte addresses [n] -> [n, 16] bytes
 
@@ -45,6 +47,7 @@ class Instruction:
     goes_on: bool = False  # it is waited for by another statement
     sign: int = 1  # of the products
     sparse: bool = False  # A is the stored half
+    selector: int = 0  # which lanes hold the metadata
 
     @property
     def b_bytes(self) -> int:
@@ -73,10 +76,24 @@ def single(name: str) -> Instruction | None:
     match = _SINGLE.fullmatch(name)
     if match is None:
         return None
-    form, n, operand, right, result, a, b, *signs = match.groups()
-    k = 32 // OPERANDS[operand].itemsize
+    is_sparse, form, n, operand, right, result, a, b, *signs, selector = match.groups()
+    k = (64 if is_sparse else 32) // OPERANDS[operand].itemsize
     turned, sign = (a == "t", b == "t"), -1 if signs.count("m") == 1 else 1
-    return Instruction(1, int(n), 1, k, operand, right, result, form == "rs", *turned, True, sign)
+    return Instruction(
+        1,
+        int(n),
+        1,
+        k,
+        operand,
+        right,
+        result,
+        form == "rs",
+        *turned,
+        True,
+        sign,
+        bool(is_sparse),
+        int(selector or 0),
+    )
 
 
 @dataclass(frozen=True)
@@ -99,7 +116,7 @@ def descriptor(byte: int, mode: int, leading: int, stride: int) -> int:
 
 def written_out(op: Instruction, stored: np.ndarray, metadata: np.ndarray) -> np.ndarray:
     """[64, k] from the stored half and the 32 bits of each of 128 threads (9.7.16.6: as mma.sp has them)."""
-    code = sparse.codes(metadata.reshape(4, 32), op.operand, op.k, 0)
+    code = sparse.codes(metadata.reshape(4, 32), op.operand, op.k, op.selector)
     return sparse.written_out(stored, code.reshape(64, -1), op.operand)
 
 
@@ -116,7 +133,7 @@ def matrix(
 ) -> np.ndarray:
     """[rows, depth bytes]: rows of M (or N) by those of K, through a descriptor at byte `start`."""
     if mode == 0:
-        return _core_matrices(read, start, rows, leading, stride, turned, operand)
+        return _core_matrices(read, start, rows, (leading, stride), turned, operand, depth)
     width, eight, column = _WIDTH[mode], stride * _UNIT, leading * _UNIT
     per = _UNIT // OPERANDS[operand].itemsize  # elements in 16 bytes
     if turned:
@@ -134,14 +151,15 @@ def matrix(
 
 
 def _core_matrices(
-    read: Read, start: int, rows: int, leading: int, stride: int, turned: bool, operand: str
+    read: Read, start: int, rows: int, offsets: tuple[int, int], turned: bool, operand: str, depth: int
 ) -> np.ndarray:
     """Without swizzle: blocks of 8 rows of 16 bytes in one piece, `leading` apart along K, `stride` along M
     (N); the canonical layout ((8, m), (16 bytes, 2)) of the PTX ISA.
     """
     if turned:
         raise NotImplementedError("a turned operand without swizzle")
-    row, chunk = np.meshgrid(np.arange(rows), np.arange(2), indexing="ij")
+    leading, stride = offsets
+    row, chunk = np.meshgrid(np.arange(rows), np.arange(depth // _UNIT), indexing="ij")
     place = start + row // 8 * stride * _UNIT + row % 8 * _UNIT + chunk * leading * _UNIT
     found = np.ascontiguousarray(read(place.ravel())).view(OPERANDS[operand])
     return found.reshape(rows, -1)

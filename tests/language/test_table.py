@@ -39,8 +39,7 @@ def test_a_name_that_is_not_supported_is_no_spelling_mistake(part):
 
 INSTEAD = {
     "compute_gmma_descriptor": "T.initialize_wgmma_descriptor",
-    "SparseTensorCoreIntrinEmitter": "T.gemm_sp",
-    "ptx_mma_sp": "T.gemm_sp",
+    "tcgen05_gemm_sp": "T.gemm_sp",
     "tvm_mma_sync": "T.ptx_mma",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -220,6 +221,75 @@ def test_sparse_tensor_cores(target: str, instruction: str) -> None:
     )
 
 
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+def test_ends_inside_a_tile(target: str) -> None:
+    """Beyond the end A and E are 0: no code of mma.sp, but of elements that are nothing."""
+    text = (Path(__file__).parents[2] / "examples/gemm_variants/sparse_2_4.py").read_text()
+    m, n, k = 100, 136, 192
+    dense, b = random_sparse(m, k), torch.randn(k, n, generator=torch.Generator().manual_seed(3)).half()
+    half, codes = compress(dense)
+    c = poison((m, n), "float16")
+    sizes = {"M": m, "N": n, "K": k, "half_K": k // 2, "codes_K": k // 16, "block_K": 128}
+    lowered = lower_text(text, f"cuda:{target}", **sizes)
+    assert ("wgmma_sp_" if target == "sm_90" else "mma_sp_") in lowered.source.text
+    run(lowered, {"A": half.numpy(), "E": codes.numpy(), "B": b.numpy(), "C": c})
+    wanted = dense.double() @ b.double()
+    torch.testing.assert_close(torch.from_numpy(c).double(), wanted, rtol=4e-2, atol=4e-2)
+
+
+IN_REGISTERS = """
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def held(A, E, B, dtype, out, both):
+    A: T.Tensor((128, 32), dtype)
+    E: T.Tensor((128, 4), "int16")
+    B: T.Tensor((64, 64), dtype)
+    C = T.empty((128, 64), out)
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((128, 32), dtype)
+        e = T.alloc_shared((128, 4), "int16")
+        b = T.alloc_shared((64, 64), dtype)
+        left = T.alloc_fragment((128, 32), dtype)
+        right = T.alloc_fragment((64, 64), dtype)
+        c = T.alloc_fragment((128, 64), out)
+        T.copy(A, a)
+        T.copy(E, e)
+        T.copy(B, b)
+        T.copy(a, left)
+        T.clear(c)
+        if both:
+            T.copy(b, right)
+            T.gemm_sp(left, e, right, c, transpose_B=True)
+        else:
+            T.gemm_sp(left, e, b, c, transpose_B=True)
+        T.copy(c, C)
+    return C
+"""
+HELD = {
+    ("sm_80", "mma_sp_m16n8k32_f16_f32"): ("float16", "float32", True),
+    ("sm_80", "mma_sp_m16n8k64_s8_s32"): ("int8", "int32", False),
+    ("sm_90", "wgmma_sp_2x64x64_2x32_f16_f32_rsnn"): ("float16", "float32", False),
+    ("sm_89", "mma_m16n8k32_e4m3_f16"): ("float8_e4m3fn", "float16", False),
+}
+
+
+@pytest.mark.parametrize(("target", "instruction"), HELD)
+def test_operands_in_registers(target: str, instruction: str) -> None:
+    dtype, out, both = HELD[target, instruction]
+    element = getattr(torch, dtype)
+    dense, b = random_sparse(128, 64, dtype=element), random_sparse(64, 64, dtype=element, seed=1)
+    half, codes = compress(dense)
+    choice = {"dtype": repr(dtype), "out": repr(out), "both": str(both)}
+    lowered = lower_text(IN_REGISTERS, f"cuda:{target}", **choice)
+    assert instruction in lowered.source.text
+    c = poison((128, 64), out)
+    run(lowered, {"A": as_array(half), "E": codes.numpy(), "B": as_array(b), "C": c})
+    wanted, tolerance = dense.double() @ b.double().t(), 4e-2 if out == "float16" else 2e-3
+    torch.testing.assert_close(torch.from_numpy(c.astype("float64")), wanted, rtol=tolerance, atol=tolerance)
+
+
 def as_array(tensor: torch.Tensor) -> np.ndarray:
     name = str(tensor.dtype).removeprefix("torch.")
     return tensor.contiguous().view(torch.uint8).numpy().view(numpy_dtype(name))
@@ -245,7 +315,8 @@ def test_compress_keeps_everything() -> None:
 
 REFUSED = {
     "T.gemm_sp(a, e, b, f)": "",
-    "T.gemm_sp(f, e, b, f)": "`A_sparse` must be a tile of two dimensions in shared memory; f is none",
+    "T.gemm_sp(A, e, b, f)": "must be a tile of two dimensions in shared memory or in a fragment; A is none",
+    "T.gemm_sp(a, E, b, f)": "`E` must be a tile of two dimensions in shared memory; E is none",
     "T.gemm_sp(a, a, b, f)": "E as integers, not float16 with float16",
     "T.gemm_sp(a, wrong, b, f)": "wrong must be (32, 4) int16: 4 bits for each 4 of the 64 elements",
     "T.gemm_sp(a, e, 3, f)": "`B` must be a buffer or a part of one",

@@ -61,6 +61,16 @@ def mma_sp_name(shape: str, operand: str, accumulator: str, other: str | None = 
     return _name(MMA_SP, "mma_sp", shape, operand, accumulator, other)
 
 
+def metadata_selectors(shape: str, helper: str) -> int:
+    """How many choices of the lanes that hold the metadata of an mma.sp there are (PTX ISA 9.7.15.6.1).
+
+    A register holds 32 bits, a group of four lanes says where the elements of two rows stand.
+    """
+    group = 2 if "_tf32_" in helper else 4
+    bits = 2 * int(shape.rpartition("k")[2]) // group * 4
+    return 4 // (bits // 32)
+
+
 def _name(
     table: Mapping[tuple[str, str, str], tuple[str, str, tuple[int, int, int]]],
     prefix: str,

@@ -84,7 +84,13 @@ REQUIREMENTS: Mapping[str, tuple[str, Requirement]] = {
         for t in ("", "_trans")
     },
     **{f"stmatrix_x{n}{t}": ("ptx_stmatrix", _HOPPER) for n in (1, 2, 4) for t in ("", "_trans")},
-    **{name: ("ptx_mma", _ADA if "_e4m3" in name or "_e5m2" in name else _AMPERE) for name in mma_names()},
+    **{
+        name: (
+            "ptx_mma_sp" if "_sp_" in name else "ptx_mma",
+            _ADA if "_e4m3" in name or "_e5m2" in name else _AMPERE,
+        )
+        for name in mma_names()
+    },
     "memory_at": ("make_tensor_from_addr", _kinds("cuda", "hip", "cpu")),
     "import_source": ("import_source", _kinds("cuda", "hip", "metal")),
     "source_kernel": ("CUDASourceCodeKernel", _NVIDIA),
@@ -121,8 +127,8 @@ _BEGINNINGS: tuple[tuple[str, Requirement], ...] = (
 
 def requirement_of_call(name: str) -> tuple[str, Requirement] | None:
     """(Name in the language, what it needs) of an operation without its `tl.`; None if it needs nothing."""
-    if name.startswith(("wgmma_ss_", "wgmma_rs_")):
-        return f"ptx_{name[:8]}", _WGMMA
+    if (single := re.match(r"wgmma(_sp)?_(ss|rs)(?=_)", name)) is not None:
+        return f"ptx_{single[0]}", _WGMMA
     if re.fullmatch(r"tma_(load|store)_\dd(_hint)?", name):
         return "_".join(name.split("_")[:2]), _HOPPER
     return REQUIREMENTS.get(name)

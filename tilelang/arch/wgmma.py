@@ -38,12 +38,15 @@ def one_product(
     by_registers: bool,
     turned: tuple[bool, bool],
     negative: tuple[bool, bool],
+    selector: int | None = None,
 ) -> str:
     """The helper for one instruction: `wgmma_ss_n128_f16xf16_f32_nn_pp`.
 
-    turned: whether K is not the contiguous dimension of A and B; negative: whether they are.
+    turned: whether K is not the contiguous dimension of A and B; negative: whether they are. selector: of the
+    metadata of a 2:4 sparse A, as in `wgmma_sp_ss_n128_f16xf16_f32_nn_pp_0`; None for a dense one.
     """
     a, b = (PTX_OPERANDS[x] for x in operands)
     order = "".join("t" if t else "n" for t in turned)
     signs = "".join("m" if x else "p" for x in negative)
-    return f"wgmma_{'rs' if by_registers else 'ss'}_n{n}_{a}x{b}_{PTX_RESULTS[result]}_{order}_{signs}"
+    name = f"{'rs' if by_registers else 'ss'}_n{n}_{a}x{b}_{PTX_RESULTS[result]}_{order}_{signs}"
+    return f"wgmma_{name}" if selector is None else f"wgmma_sp_{name}_{selector}"

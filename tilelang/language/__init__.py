@@ -371,7 +371,7 @@ from tilelang.language.math import (
     truncdiv,
     truncmod,
 )
-from tilelang.language.matrix_instructions import ptx_cp_async, ptx_ldmatrix, ptx_mma
+from tilelang.language.matrix_instructions import ptx_cp_async, ptx_ldmatrix, ptx_mma, ptx_mma_sp
 from tilelang.language.random_numbers import (
     rng_init,
     rng_rand,
@@ -395,6 +395,10 @@ from tilelang.language.schedule import (
     BaseTileScheduler,
     Persistent,
     PersistentTileScheduler,
+)
+from tilelang.language.sparse_emitters import (
+    SparseTensorCoreIntrinEmitter,
+    WGSparseTensorCoreIntrinEmitter,
 )
 from tilelang.language.sync import (
     named_barrier_arrive,
@@ -652,6 +656,8 @@ from tilelang.language.wgmma_instructions import (
     increase_descriptor_offset,
     initialize_wgmma_descriptor,
     ptx_wgmma_rs,
+    ptx_wgmma_sp_rs,
+    ptx_wgmma_sp_ss,
     ptx_wgmma_ss,
 )
 from tilelang.language.wide_accesses import (
@@ -728,6 +734,7 @@ __all__ = [
     "SharedBuffer",
     "Shuffle",
     "SizeVar",
+    "SparseTensorCoreIntrinEmitter",
     "StridedTensor",
     "StringImm",
     "Sub",
@@ -740,6 +747,7 @@ __all__ = [
     "Var",
     "Vectorized",
     "WGMMATensorCoreIntrinEmitter",
+    "WGSparseTensorCoreIntrinEmitter",
     "WSInstr",
     "WSOpRef",
     "WSPipeline",
@@ -1148,9 +1156,12 @@ __all__ = [
     "ptx_init_barrier_thread_count",
     "ptx_ldmatrix",
     "ptx_mma",
+    "ptx_mma_sp",
     "ptx_wait_barrier",
     "ptx_wait_group",
     "ptx_wgmma_rs",
+    "ptx_wgmma_sp_rs",
+    "ptx_wgmma_sp_ss",
     "ptx_wgmma_ss",
     "ramp",
     "reads",

@@ -98,6 +98,7 @@ class TensorCoreIntrinEmitter:
     """
 
     WARP_SIZE = _WARP
+    _fours_of_b = 2  # registers of B that a lane holds along K for one instruction
 
     def __init__(
         self,
@@ -230,7 +231,9 @@ class TensorCoreIntrinEmitter:
             registers[at + e] = shared[column, row] if turned else shared[row, column]
 
     def mma(self, A_local_buf: Any, B_local_buf: Any, C_local_buf: Any, k_inner: Any = 0) -> None:
-        """C += A · B for the step that is in the registers. k_inner: which of several steps of registers."""
+        """C += A · B for the step that is in the registers. k_inner: which step of those that fragments hold;
+        an array of `T.alloc_local` holds one.
+        """
         for i in unroll(self.warp_rows):
             for j in unroll(self.warp_cols):
                 self.mma_atom(A_local_buf, B_local_buf, C_local_buf, i, j, k_inner)
@@ -245,8 +248,10 @@ class TensorCoreIntrinEmitter:
         k_inner: Any = 0,
     ) -> None:
         """The part of `mma` that makes one tile of the result."""
-        a = (k_inner * self.warp_rows + inst_m_idx) * self.local_size_a
-        b = (k_inner * self.warp_cols + inst_n_idx) * self.local_size_b
+        step_a = k_inner if A_local_buf.scope() == "local.fragment" else 0
+        step_b = k_inner if B_local_buf.scope() == "local.fragment" else 0
+        a = (step_a * self.warp_rows + inst_m_idx) * self.local_size_a
+        b = (step_b * self.warp_cols + inst_n_idx) * self.local_size_b
         c = (inst_m_idx * self.warp_cols + inst_n_idx) * self.local_size_out
         for half in unroll(self.n_dim // 8):
             ptx_mma(
@@ -282,13 +287,14 @@ class TensorCoreIntrinEmitter:
             else (self.warp_col_tiles, self.block_row_warps)
         )
         eights = self.M_DIM // 8 if of_a else 1
+        fours = 2 if of_a else self._fours_of_b  # registers of one tile along K
 
         def place(i: Any, j: Any, copy: Any = 0) -> tuple[Any, Any]:
             row, k = (j, i) if turned else (i, j)
             part, inner, warp = self._row_of_warp(row, copy, of_a)
-            step = rows // (8 * eights) * eights * 2 * per
-            index = k // (8 * per) * step + part * (eights * 2 * per)
-            index = index + k % (8 * per) // (4 * per) * (eights * per) + inner // 8 * per + k % per
+            step = rows // (8 * eights) * eights * fours * per
+            index = k // (4 * fours * per) * step + part * (eights * fours * per)
+            index = index + k % (4 * fours * per) // (4 * per) * (eights * per) + inner // 8 * per + k % per
             return warp * _WARP + inner % 8 * 4 + k % (4 * per) // per, index
 
         if copies == 1:

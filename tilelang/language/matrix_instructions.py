@@ -48,6 +48,35 @@ def ptx_mma(
     raise OutsideKernelError("ptx_mma")
 
 
+def ptx_mma_sp(
+    dtype: Any,
+    shape: str,
+    A_layout: str,
+    B_layout: str,
+    A_dtype: str,
+    B_dtype: str,
+    C_dtype: str,
+    multiplicand_a: Any,
+    a_index: Any,
+    multiplicand_b: Any,
+    b_index: Any,
+    accumulator: Any,
+    c_index: Any,
+    metadata: Any,
+    meta_index: Any,
+    sparse_selector: int,
+    saturate: bool = False,
+) -> None:
+    """C += A · B by one `mma.sp` on a warp, A without the zeros of its 2:4 pattern.
+
+    As `T.ptx_mma`, with shapes such as "m16n8k32", whose K counts the zeros. metadata, meta_index: an array
+    of registers (`E.data`) and the first element of the 32 bits that say where the elements of A stand.
+    sparse_selector: which lanes of every four say it: 0 or 1 pairs of them, 0 to 3 single ones for the
+    smaller of two shapes, 0 for 8-bit operands, where all four do. PTX ISA 9.7.15.6.
+    """
+    raise OutsideKernelError("ptx_mma_sp")
+
+
 def ptx_cp_async(dst_access_ptr: Any, src_access_ptr: Any, num_elems: int, predicate: Any = None) -> None:
     """Copy `num_elems` elements from global to shared memory past the registers (cp.async).
 

@@ -193,9 +193,10 @@ _THREADS = _entries(
     "match_any_sync match_all_sync syncthreads_count syncthreads_and syncthreads_or "
     "warp_reduce_sum warp_reduce_max warp_reduce_min warp_reduce_bitand warp_reduce_bitor "
     "sync_threads sync_warp sync_grid named_barrier_arrive loop_break break_loop continue_loop "
-    "thread_return ptx_ldmatrix ptx_mma ptx_cp_async "
+    "thread_return ptx_ldmatrix ptx_mma ptx_mma_sp ptx_cp_async "
     "alloc_descriptor alloc_wgmma_desc initialize_wgmma_descriptor increase_descriptor_offset "
-    "ptx_wgmma_ss ptx_wgmma_rs warpgroup_arrive warpgroup_commit_batch warpgroup_fence_operand "
+    "ptx_wgmma_ss ptx_wgmma_rs ptx_wgmma_sp_ss ptx_wgmma_sp_rs "
+    "warpgroup_arrive warpgroup_commit_batch warpgroup_fence_operand "
     "ldg32 ldg64 ldg128 ldg256 stg32 stg64 stg128 stg256 lds32 lds64 lds128 sts32 sts64 sts128",
 )
 
@@ -281,7 +282,7 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
             "PrimFunc prim_func macro inline meta_class Ref SharedBuffer FragmentBuffer LocalBuffer "
             "BaseTileScheduler PersistentTileScheduler GemmWarpPolicy dtype Scalar Tile "
             "TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform KernelLaunchFrame "
-            "WGMMATensorCoreIntrinEmitter",
+            "WGMMATensorCoreIntrinEmitter SparseTensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter",
         ),
     }
 )

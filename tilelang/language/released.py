@@ -105,7 +105,7 @@ RELEASED_NAMES: frozenset[str] = frozenset(_NAMES.split())
 
 # Names that are not supported, by a pattern of the whole name: what does the same here.
 _INSTEAD: tuple[tuple[str, str], ...] = (
-    (r".*Sparse.*|.*_sp(_.*)?", "T.gemm_sp multiplies by a matrix with 2 of 4 elements"),
+    (r".*_sp", "T.gemm_sp multiplies by a matrix with 2 of 4 elements"),
     (
         r"WGMMADescriptorParams|compute_gmma_descriptor",
         "T.initialize_wgmma_descriptor describes a tile, T.wgmma_gemm multiplies tiles",

@@ -83,11 +83,11 @@ def gemm_sp(
 ) -> None:
     """C += A · B with an A of which every 4 neighbours along K hold 2 zeros at least, stored without them.
 
-    Shapes: A_sparse [M, K / 2] ([K / 2, M] with transpose_A) and E [M, K / g / (bits of E / 4)] ([..., M]
-    with transpose_E), in shared memory; B and C as for `T.gemm`. E: integers; 4 bits for each g = 4
-    neighbours (2 of 32-bit elements), as mma.sp has them; `tilelang.utils.sparse.compress` makes both. Sparse
-    tensor cores (mma.sp, wgmma on sm_90a) take A as it is stored; where a target has none, or none for these
-    dtypes or this K, A is written out into shared memory first and multiplied as `T.gemm` does.
+    Shapes: A_sparse [M, K / 2] ([K / 2, M] with transpose_A), in shared memory or a fragment, and E [M, K / g
+    / (bits of E / 4)] ([..., M] with transpose_E), in shared memory; B and C as for `T.gemm`. E: integers; 4
+    bits for each g = 4 neighbours (2 of 32-bit elements), as mma.sp has them. `tilelang.utils.sparse` makes
+    A and E. Sparse tensor cores (mma.sp, wgmma on sm_90a) take A as it is stored; where a target has
+    none, or none for these dtypes or this K, A is written out in shared memory first, for a `T.gemm`.
     """
     raise OutsideKernelError("gemm_sp")
 

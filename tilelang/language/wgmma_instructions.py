@@ -92,3 +92,57 @@ def ptx_wgmma_rs(
 ) -> None:
     """`T.ptx_wgmma_ss` with A in four registers of each thread, from element A_offset of an array on."""
     raise OutsideKernelError("ptx_wgmma_rs")
+
+
+def ptx_wgmma_sp_ss(
+    dtype: Any,
+    wgmma_prefix: str,
+    a_is_k_major: bool,
+    b_is_k_major: bool,
+    a_dtype_abbrv: str,
+    b_dtype_abbrv: str,
+    accum_dtype_abbrv: str,
+    A_desc: Any,
+    A_offset: Any,
+    E_data: Any,
+    E_offset: Any,
+    sparse_selector: int,
+    B_desc: Any,
+    B_offset: Any,
+    C_data: Any,
+    C_offset: Any,
+    scale_out: Any,
+    scale_in_a: bool,
+    scale_in_b: bool,
+) -> None:
+    """`T.ptx_wgmma_ss` with an A that is stored without the zeros of its 2:4 pattern.
+
+    wgmma_prefix: such as "m64n128k32", twice as deep as for a dense A. E_data, E_offset: an array of
+    registers (`E.data`) and the first element of the 32 bits that say where the elements of A stand.
+    sparse_selector: which pair of every four lanes says it, 0 or 1; 0 for 8-bit operands. PTX ISA 9.7.16.6.
+    """
+    raise OutsideKernelError("ptx_wgmma_sp_ss")
+
+
+def ptx_wgmma_sp_rs(
+    dtype: Any,
+    wgmma_prefix: str,
+    b_is_k_major: bool,
+    a_dtype_abbrv: str,
+    b_dtype_abbrv: str,
+    accum_dtype_abbrv: str,
+    A_buf: Any,
+    A_offset: Any,
+    E_buf: Any,
+    E_offset: Any,
+    sparse_selector: int,
+    B_desc: Any,
+    B_offset: Any,
+    C_data: Any,
+    C_offset: Any,
+    scale_out: Any,
+    scale_in_a: bool,
+    scale_in_b: bool,
+) -> None:
+    """`T.ptx_wgmma_sp_ss` with A in four registers of each thread, from element A_offset of an array on."""
+    raise OutsideKernelError("ptx_wgmma_sp_rs")

@@ -83,7 +83,7 @@ def wgmma_partition(
     if m % WGMMA_M or k % step or threads % GROUP_THREADS:
         return None
     # With K innermost an instruction's part of B must not go beyond a row of its swizzle atom.
-    if sparse and (a.in_registers or (transposes[1] and b.atom % step)):
+    if sparse and transposes[1] and b.atom % step:
         return None
     if b.in_registers or not b.is_tiled:
         return None

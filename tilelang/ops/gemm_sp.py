@@ -75,10 +75,13 @@ class Mistake:
 
 def wrong_tile(a: Region, e: Region) -> Mistake | None:
     """What is wrong with scope, rank or dtype of A_sparse and E."""
-    for name, region in (("A_sparse", a), ("E", e)):
-        if region.buffer.scope != "shared" or len(region.extents) != 2:
-            where = "must be a tile of two dimensions in shared memory"
-            return Mistake(name, f"`{name}` {where}; {region.buffer.name} is none")
+    for name, region, scopes, where in (
+        ("A_sparse", a, ("shared", "local.fragment"), "in shared memory or in a fragment"),
+        ("E", e, ("shared",), "in shared memory"),
+    ):
+        if region.buffer.scope not in scopes or len(region.extents) != 2:
+            what = f"must be a tile of two dimensions {where}"
+            return Mistake(name, f"`{name}` {what}; {region.buffer.name} is none")
     stored, codes = dtype_info(str(a.buffer.dtype)), dtype_info(str(e.buffer.dtype))
     if stored.bits not in (8, 16, 32) or not codes.is_integer or codes.bits < 8:
         said = "stores elements of 8, 16 or 32 bits and E as integers"

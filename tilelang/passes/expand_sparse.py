@@ -9,6 +9,7 @@ Not: any speed; matrix units that take the stored half are the target's (`target
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tvm import tirx as X
@@ -17,9 +18,10 @@ from tilelang.arch.dtypes import dtype_info
 from tilelang.ir import tile_ops
 from tilelang.ir.build import LOOP_KIND
 from tilelang.ir.tile_ops import seq
+from tilelang.ops.copy import Copy
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_sp import CODE_BITS, SparseGemm, group
-from tilelang.passes.walk import calls, index, remake, walk
+from tilelang.passes.walk import FRAGMENT, calls, index, remake, walk
 
 
 def expand_sparse(func: X.PrimFunc, keep: Callable[[SparseGemm], bool] = lambda _: False) -> X.PrimFunc:
@@ -46,6 +48,14 @@ def _written_out(gemm: SparseGemm, tiles: list[Any]) -> Any:
     """`for i, k in T.Parallel(M, K): dense[i, k] = what is stored for it, or 0`, and the product."""
     m, _, size = gemm.shape
     stored = gemm.a.source
+    before: Any = None
+    if stored.scope() == FRAGMENT:  # elements of other threads are read
+        rows, columns = (int(r.extent) for r in gemm.a.region[-2:])
+        kept = X.decl_buffer((rows, columns), str(stored.dtype), f"{stored.name}_stored", scope="shared")
+        tiles.append(kept)
+        whole = tile_ops.region(kept, [index(0), index(0)], [index(rows), index(columns)])
+        before = Copy(gemm.a, whole, span=gemm.span).call()
+        gemm = replace(gemm, a=whole)
     dense = X.decl_buffer((m, size), str(stored.dtype), f"{stored.name}_dense", scope="shared")
     tiles.append(dense)
     i, k = X.Var("i", "int32"), X.Var("k", "int32")
@@ -67,7 +77,7 @@ def _written_out(gemm: SparseGemm, tiles: list[Any]) -> Any:
         gemm.asynchronous,
         gemm.span,
     )
-    return seq([body, product.call()])
+    return seq([before, body, product.call()])
 
 
 def _dense_element(gemm: SparseGemm, i: Any, k: Any) -> Any:

@@ -9,10 +9,16 @@ from tilelang.language.emitters import (
     mma_store_index_map,
 )
 from tilelang.language.layouts import make_mma_swizzle_layout
+from tilelang.language.sparse_emitters import (
+    SparseTensorCoreIntrinEmitter,
+    WGSparseTensorCoreIntrinEmitter,
+)
 
 __all__ = [
+    "SparseTensorCoreIntrinEmitter",
     "TensorCoreIntrinEmitter",
     "TensorCoreIntrinEmitterWithLadderTransform",
+    "WGSparseTensorCoreIntrinEmitter",
     "get_ldmatrix_offset",
     "get_mma_micro_size",
     "get_swizzle_layout",

@@ -1,4 +1,4 @@
-"""T.ptx_ldmatrix, T.ptx_mma, T.ptx_cp_async: single instructions on addresses and arrays of registers."""
+"""T.ptx_ldmatrix, T.ptx_mma, T.ptx_mma_sp, T.ptx_cp_async: single instructions on addresses and registers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tvm import ir
+from tvm import tirx as X
 
 from tilelang.arch.dtypes import canonical_dtype, dtype_info
-from tilelang.arch.mma import MMA, mma_name
+from tilelang.arch.mma import MMA, MMA_SP, metadata_selectors, mma_name, mma_sp_name
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.model import BufferData
@@ -22,6 +23,12 @@ from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 
 _READ: tuple[Mode, ...] = ("read",)
 _BOTH: tuple[Mode, ...] = ("read", "write")
+# The operands of one product: array, number of the first element, what is done with it.
+_OPERANDS: tuple[tuple[str, str, tuple[Mode, ...]], ...] = (
+    ("accumulator", "c_index", _BOTH),
+    ("multiplicand_a", "a_index", _READ),
+    ("multiplicand_b", "b_index", _READ),
+)
 _COPIED = (4, 8, 16)  # bytes of one cp.async
 
 
@@ -90,38 +97,59 @@ def _ldmatrix(run: Run, call: Bound) -> None:
 
 
 def _mma(run: Run, call: Bound) -> None:
+    helper = _instruction(run, call, MMA, mma_name)
+    if helper is None:
+        return
+    complete_as_before(run, call, ("accumulator", "multiplicand_a", "multiplicand_b"))
+    _emit(run, call, helper, [registers(run, call, *operand) for operand in _OPERANDS])
+
+
+def _mma_sp(run: Run, call: Bound) -> None:
+    helper = _instruction(run, call, MMA_SP, mma_sp_name)
+    selector = call.value("sparse_selector")
+    if helper is None or isinstance(selector, Unknown):
+        run.complete = run.complete and not isinstance(selector, Unknown)
+        return
+    known, most = as_int(selector), metadata_selectors(str(call.value("shape")), helper)
+    if known is None or not 0 <= known < most:
+        what = (
+            f"`sparse_selector` of this shape is {' or '.join(map(str, range(most)))}, not {show(selector)}"
+        )
+        run.report(BAD_ARGUMENTS, call.span_of("sparse_selector"), callee=call.callee, what=what)
+        return
+    complete_as_before(run, call, ("accumulator", "multiplicand_a", "multiplicand_b", "metadata"))
+    pointers = [registers(run, call, *operand) for operand in _OPERANDS]
+    pointers.append(registers(run, call, "metadata", "meta_index", _READ))
+    _emit(run, call, helper, [X.const(known, "int32"), *pointers])
+
+
+def _instruction(
+    run: Run, call: Bound, table: Mapping[Any, Any], name_of: Callable[..., str | None]
+) -> str | None:
+    """The helper of `table` that does what the texts say; None if there is none, which is told."""
     names = ("shape", "A_layout", "B_layout", "A_dtype", "B_dtype", "C_dtype")
     given = {n: call.value(n) for n in names}
     if any_unknown(list(given.values())) is not None:
         run.complete = False
-        return
+        return None
     for name, only in (("A_layout", "row"), ("B_layout", "col")):
         if given[name] != only:
             what = f'`{name}` is "{only}", the only one that mma.sync has here, not {given[name]!r}'
             run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
-            return
+            return None
     try:
         a, b, c = (canonical_dtype(given[n]) for n in ("A_dtype", "B_dtype", "C_dtype"))
     except ValueError as error:
         run.report(BAD_ARGUMENTS, call.span, callee=call.callee, what=str(error))
-        return
-    helper = mma_name(str(given["shape"]), a, c, b)
+        return None
+    helper = name_of(str(given["shape"]), a, c, b)
     if helper is None:
-        shapes = sorted({shape for shape, operand, result in MMA if (operand, result) == (a, c)})
+        shapes = sorted({shape for shape, operand, result in table if (operand, result) == (a, c)})
         choices = f"; there is {', '.join(shapes)}" if shapes else ""
-        what = f"no mma.sync of shape {given['shape']} multiplies {a} by {b} into {c}{choices}"
+        unit = "mma.sp" if table is MMA_SP else "mma.sync"
+        what = f"no {unit} of shape {given['shape']} multiplies {a} by {b} into {c}{choices}"
         run.report(BAD_ARGUMENTS, call.span_of("shape"), callee=call.callee, what=what)
-        return
-    complete_as_before(run, call, ("accumulator", "multiplicand_a", "multiplicand_b"))
-    pointers = [
-        registers(run, call, name, index, modes)
-        for name, index, modes in (
-            ("accumulator", "c_index", _BOTH),
-            ("multiplicand_a", "a_index", _READ),
-            ("multiplicand_b", "b_index", _READ),
-        )
-    ]
-    _emit(run, call, helper, pointers)
+    return helper
 
 
 def _cp_async(run: Run, call: Bound) -> None:
@@ -151,5 +179,6 @@ def _cp_async(run: Run, call: Bound) -> None:
 MATRIX_CALLS: Mapping[str, Callable[[Run, Bound], None]] = {
     "ptx_ldmatrix": _ldmatrix,
     "ptx_mma": _mma,
+    "ptx_mma_sp": _mma_sp,
     "ptx_cp_async": _cp_async,
 }

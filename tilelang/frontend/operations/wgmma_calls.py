@@ -1,4 +1,5 @@
-"""T.ptx_wgmma_ss, T.ptx_wgmma_rs and their descriptors; the marks around products of warp groups.
+"""T.ptx_wgmma_ss, T.ptx_wgmma_rs, those of a 2:4 sparse A, and their descriptors; the marks around products
+of warp groups.
 
 A descriptor is a number of 64 bits, so moving it is arithmetic. The marks are kept only in kernels with such
 instructions (`without_marks`): T.wgmma_gemm needs none.
@@ -124,10 +125,12 @@ def _moved(run: Run, call: Bound, descriptor: Buffer, units: Any) -> Any:
     return value if as_int(units) == 0 else value + cast("uint64", units)
 
 
-def _product(by_registers: bool) -> Callable[[Run, Bound], None]:
+def _product(by_registers: bool, sparse: bool = False) -> Callable[[Run, Bound], None]:
+    metadata = "E_buf" if by_registers else "E_data"
+
     def emit(run: Run, call: Bound) -> None:
-        complete_as_before(run, call, ("A_desc", "A_buf", "B_desc", "C_data"))
-        name = _instruction(run, call, by_registers)
+        complete_as_before(run, call, ("A_desc", "A_buf", "B_desc", "C_data", "E_buf", "E_data"))
+        name = _instruction(run, call, by_registers, sparse)
         if by_registers:
             left = registers(run, call, "A_buf", "A_offset", ("read",))
         else:
@@ -135,12 +138,13 @@ def _product(by_registers: bool) -> Callable[[Run, Bound], None]:
         right = _operand(run, call, "B_desc", "B_offset")
         result = registers(run, call, "C_data", "C_offset", ("read", "write"))
         scale = scalar(run, call.value("scale_out"), call.span_of("scale_out"))
-        lost = any_unknown([left, right, result, scale])
+        more = [registers(run, call, metadata, "E_offset", ("read",))] if sparse else []
+        lost = any_unknown([left, right, result, scale, *more])
         if lost is not None:
             run.complete = False
         elif name is not None and run.launch is not None:
             run.attrs[tile_ops.SINGLE_PRODUCTS] = True
-            args = [result, left, right, cast("int32", scale)]
+            args = [result, left, right, cast("int32", scale), *more]
             run.emit(Evaluate(tile_ops.call(f"tl.{name}", args, span=call.span), call.span))
 
     return emit
@@ -171,10 +175,11 @@ def _dtype(spelling: Any) -> str:
     return "float32" if name == "tfloat32" else name
 
 
-def _instruction(run: Run, call: Bound, by_registers: bool) -> str | None:
+def _instruction(run: Run, call: Bound, by_registers: bool, sparse: bool) -> str | None:
     """The operation that does what the texts say; None if there is none, which is told."""
     majors = ["b_is_k_major"] if by_registers else ["a_is_k_major", "b_is_k_major"]
     names = ("wgmma_prefix", "a_dtype_abbrv", "b_dtype_abbrv", "accum_dtype_abbrv", *majors)
+    names += ("sparse_selector",) if sparse else ()
     given = {n: call.value(n) for n in names}
     if any_unknown(list(given.values())) is not None:
         run.complete = False
@@ -196,9 +201,10 @@ def _instruction(run: Run, call: Bound, by_registers: bool) -> str | None:
     if not multiplies(a, b, c):
         wrong("accum_dtype_abbrv", f"no wgmma multiplies {a} by {b} into {c}")
         return None
-    if k != depth(a) or n % 8 or not 8 <= n <= 256 or (c == "int32" and n % 16 and n not in (8, 24)):
+    deep = depth(a) * (2 if sparse else 1)
+    if k != deep or n % 8 or not 8 <= n <= 256 or (c == "int32" and n % 16 and n not in (8, 24)):
         sizes = "a multiple of 16, 8 or 24" if c == "int32" else "a multiple of 8"
-        what = f"wgmma of {a} is m64nNk{depth(a)} with N {sizes} up to 256, not {match[0]}"
+        what = f"wgmma of {a} is m64nNk{deep} with N {sizes} up to 256, not {match[0]}"
         wrong("wgmma_prefix", what)
         return None
     turned = [not bool(given[name]) for name in majors]
@@ -207,6 +213,13 @@ def _instruction(run: Run, call: Bound, by_registers: bool) -> str | None:
         what = f"K must be the contiguous dimension of operands of {a}: only those of 16 bits can be turned"
         wrong(name, what)
         return None
+    selector = as_int(given["sparse_selector"]) if sparse else None
+    if sparse and selector not in ((0,) if element_bits(a) == 8 else (0, 1)):
+        choices = "0" if element_bits(a) == 8 else "0 or 1"
+        wrong(
+            "sparse_selector", f"`sparse_selector` is {choices} for {a}, not {show(given['sparse_selector'])}"
+        )
+        return None
     signs = [_negative(run, call, f"scale_in_{x}") for x in "ab"]
     if c == "int32" and True in signs:
         wrong(f"scale_in_{'ab'[signs.index(True)]}", "integers have no negative here: give True")
@@ -214,7 +227,7 @@ def _instruction(run: Run, call: Bound, by_registers: bool) -> str | None:
     if None in signs:
         return None
     order = (not by_registers and turned[0], turned[-1])
-    return one_product(n, (a, b), c, by_registers, order, (bool(signs[0]), bool(signs[1])))
+    return one_product(n, (a, b), c, by_registers, order, (bool(signs[0]), bool(signs[1])), selector)
 
 
 def _mark(op: str) -> Callable[[Run, Bound], None]:
@@ -271,6 +284,8 @@ WGMMA_CALLS: Mapping[str, Callable[[Run, Bound], Any]] = {
     "increase_descriptor_offset": _increase,
     "ptx_wgmma_ss": _product(False),
     "ptx_wgmma_rs": _product(True),
+    "ptx_wgmma_sp_ss": _product(False, True),
+    "ptx_wgmma_sp_rs": _product(True, True),
     "warpgroup_arrive": _mark(tile_ops.WGMMA_ARRIVE),
     "warpgroup_commit_batch": _mark(tile_ops.WGMMA_COMMIT),
     "warpgroup_fence_operand": _hold,

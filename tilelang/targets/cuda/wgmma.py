@@ -26,7 +26,9 @@ _TYPES = "|".join(_DEPTHS)
 _NAME = re.compile(
     rf"wgmma(_sp)?_(\d+)x64x(\d+)_(\d+)x\d+_({_TYPES})(?:x({_TYPES}))?_(f32|f16|s32)_(ss|rs)([tn])([tn])(_async)?"
 )
-_SINGLE = re.compile(rf"wgmma_(ss|rs)_n(\d+)_({_TYPES})x({_TYPES})_(f32|f16|s32)_([tn])([tn])_([pm])([pm])")
+_SINGLE = re.compile(
+    rf"wgmma(_sp)?_(ss|rs)_n(\d+)_({_TYPES})x({_TYPES})_(f32|f16|s32)_([tn])([tn])_([pm])([pm])(?:_([01]))?"
+)
 _REGISTERS = re.compile(r"hold_(\d+)_(f32|f16|s32)")
 # PTX type of the result -> constraint, C type, elements in a register.
 _ACCUMULATORS = {"f32": ("f", "float", 1), "f16": ("r", "unsigned", 2), "s32": ("r", "int", 1)}
@@ -106,9 +108,11 @@ def generated(name: str) -> Intrinsic | None:
 
 def _one(name: str, match: re.Match[str]) -> Intrinsic:
     """One instruction and nothing around it; `scale` 0 overwrites the result."""
-    form, columns, a_type, b_type, result, a_turned, b_turned, a_sign, b_sign = match.groups()
+    is_sparse, form, columns, a_type, b_type, result, *flags, selector = match.groups()
+    a_turned, b_turned, a_sign, b_sign = flags
     letter, d_type, packed = _ACCUMULATORS[result]
     count, depth = int(columns) // (2 * packed), _DEPTHS[a_type]
+    deep, kind = (2 * depth, ".sp") if is_sparse else (depth, "")
     results = ", ".join(f"%{k}" for k in range(count))
     by_registers = form == "rs"
     lefts = 4 if by_registers else 1
@@ -116,17 +120,21 @@ def _one(name: str, match: re.Match[str]) -> Intrinsic:
     left = f"{{{', '.join(names[:4])}}}" if by_registers else names[0]
     inputs = [f'"r"(x[{k}])' for k in range(4)] if by_registers else ['"l"(left)']
     inputs += ['"l"(right)', '"r"(scale)']
+    metadata, places = "", ""
+    if is_sparse:
+        metadata, places = ", const void* e", f", %{count + lefts + 2}, {selector}"
+        inputs.append('"r"(*static_cast<const unsigned*>(e))')
     signs = "" if result == "s32" else "".join(", -1" if s == "m" else ", 1" for s in (a_sign, b_sign))
     turned = (b_turned,) if by_registers else (a_turned, b_turned)
     turns = "".join(f", {int(t == 't')}" for t in turned) if depth == 16 else ""
     parameter = "const void* a" if by_registers else "unsigned long long left"
     held = "  const unsigned* x = static_cast<const unsigned*>(a);\n" if by_registers else ""
-    source = f"""void {name}(void* d, {parameter}, unsigned long long right, int scale) {{
+    source = f"""void {name}(void* d, {parameter}, unsigned long long right, int scale{metadata}) {{
   {d_type}* z = static_cast<{d_type}*>(d);
 {held}  asm volatile(
                "{{ .reg .pred adds; setp.ne.b32 adds, {names[lefts + 1]}, 0;\\n"
-               "wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.{result}.{a_type}.{b_type} "
-               "{{{results}}}, {left}, {names[lefts]}, adds{signs}{turns}; }}\\n"
+               "wgmma.mma_async{kind}.sync.aligned.m64n{columns}k{deep}.{result}.{a_type}.{b_type} "
+               "{{{results}}}, {left}, {names[lefts]}{places}, adds{signs}{turns}; }}\\n"
                : {_listed([f'"+{letter}"(z[{k}])' for k in range(count)])}
                : {_listed(inputs)} : "memory");
 }}"""

@@ -20,6 +20,7 @@ from tilelang.ir.teams import Team
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.annotated import annotations_of
 from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments
+from tilelang.layout.instruction import mma_a, operand_a
 from tilelang.layout.shared import SharedLayout, matrix_operand
 from tilelang.layout.warp_partition import WarpPartition
 from tilelang.layout.wgmma_partition import (
@@ -78,6 +79,10 @@ class WgmmaRule:
             return None
         bits, step = bits_of(a.dtype), wgmma_k(a.dtype)
         layouts = gemm_fragments("wgmma", gemm.shape, transposes, grid, bits, step)
+        if sparse:
+            m, _, k = gemm.shape
+            stored = operand_a(m, k // 2, grid.m, grid.n, mma_a(bits, step), gemm.transpose_a, _WARP, True)
+            layouts = replace(layouts, a=stored)
         return WgmmaPlan(grid, layouts)
 
     def _operand(self, region: Any) -> WgmmaOperand:
