@@ -45,3 +45,11 @@ def test_only_a_team_comes() -> None:
 
 def test_what_depends_on_anything_else_is_not_known() -> None:
     assert owners(THREAD + UNKNOWN) is None
+
+
+def test_loops_that_the_index_does_not_name_change_nothing() -> None:
+    around = [X.Var(f"u{k}", "int32") for k in range(70)]  # more than an array has dimensions
+    loops = {v.__chandle__(): 2 for v in around}
+    found = owner_table(X.BufferLoad(TILE, [THREAD]), TILE, Threads({THREAD.__chandle__(): 4}), loops)
+    assert found is not None
+    assert found.tolist() == [0, 1, 2, 3, *[NOBODY] * 4]

@@ -71,8 +71,8 @@ def any_unknown(values: Any) -> Unknown | None:
 
 def scalar(run: Run, value: Any, span: Span, *, fixable: bool = True) -> Any:
     """`value` as a Python number, a TIRX expression or Unknown; reads an element where it is one of a
-    buffer, the vector of a slice that has a name. A whole tile is a problem, which an index mends if
-    `fixable`.
+    buffer, the vector of a slice that has a name or is written with T.Ramp. A whole tile is a problem, which
+    an index mends if `fixable`.
     """
     if isinstance(value, NamedSlice) and value.late is not None and not value.is_point:
         value = value.late
@@ -94,7 +94,7 @@ def scalar(run: Run, value: Any, span: Span, *, fixable: bool = True) -> Any:
         fixes = _indexed(run, value, span) if fixable else ()
         return run.report(TILE_AS_SCALAR, span, fixes=fixes, operand=f"`{value.name}`", shape=shape)
     if isinstance(value, Region):
-        if not value.is_point:
+        if not value.is_point and not (is_slice(value) and value.indices and value.indices[-1].ramp):
             shape = shape_text(value.extents)
             return run.report(TILE_AS_SCALAR, span, operand=f"`{value.text()}`", shape=shape)
         return read_element(run, value)

@@ -114,6 +114,7 @@ class Index:
     extent: Value | None
     span: Span
     written: int | None = None  # a negative constant, which counts from the end
+    ramp: bool = False  # a T.Ramp: the elements are one vector, wherever they are read
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from tvm import tirx as X
 
 from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.ir.teams import Team
-from tilelang.passes.walk import constant
+from tilelang.passes.walk import constant, variables
 
 NOBODY, MANY = -1, -2  # in place of a thread's number
 _MOST_ELEMENTS = 1 << 20  # of a buffer
@@ -65,7 +65,9 @@ def _touches(
     element: Any, shape: list[int], threads: Threads, loops: Mapping[int, int]
 ) -> tuple[np.ndarray, np.ndarray, int] | None:
     """(the thread, the first element) of every access, and how many elements follow each other in one."""
-    extents = {**threads.extents, **loops}
+    named = {v.__chandle__() for i in element.indices for v in variables(i)}
+    # Arrays have few dimensions; a statement has as many loops as its author unrolls.
+    extents = {**threads.extents, **{v: n for v, n in loops.items() if v in named}}
     axes = np.meshgrid(*(np.arange(n) for n in extents.values()), indexing="ij", sparse=True)
     env = dict.fromkeys(threads.blocks, np.zeros((), int)) | dict(zip(extents, axes, strict=True))
     lanes, parts = 1, []

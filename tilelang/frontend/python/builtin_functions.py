@@ -304,11 +304,23 @@ def _type(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -
 
 
 Handler = Callable[[Run, ast.Call, Any, Args, Kwargs], Any]
+def _slice(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    """`slice(lo, hi)`: what stands between brackets later, of values of the kernel too."""
+    parts = [scalar(run, a.value, a.span) for a in args]
+    unknown = any_unknown(parts)
+    if unknown is not None:
+        return unknown
+    numbers = [Argument(p, a.span) for p, a in zip(parts, args, strict=True)]
+    if kwargs or not any_traced(parts):
+        return _strict(run, node, function, numbers, kwargs)
+    return run.guarded_native(node, slice, parts, {})
+
+
 BUILTIN_FUNCTIONS: dict[Any, Handler] = {
     **dict.fromkeys((bool, int, float, abs, round, pow, divmod), _strict),
     **dict.fromkeys((min, max, sorted), _ordered),
     **dict.fromkeys((str, repr, ascii, format), _text),
-    **dict.fromkeys((chr, ord, hex, bin, oct, complex, slice, bytes, hash), _strict),
+    **dict.fromkeys((chr, ord, hex, bin, oct, complex, bytes, hash), _strict),
     **dict.fromkeys((list, tuple, set, frozenset, reversed), _collect),
     **dict.fromkeys((all, any), _all_any),
     **dict.fromkeys((getattr, hasattr), _getattr),
@@ -321,5 +333,6 @@ BUILTIN_FUNCTIONS: dict[Any, Handler] = {
     len: _len,
     isinstance: _isinstance,
     print: _nothing,
+    slice: _slice,
     type: _type,
 }

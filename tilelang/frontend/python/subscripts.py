@@ -200,6 +200,7 @@ def _index(run: Run, entry: Any, dim: Any) -> Index:
     if isinstance(value, X.Ramp):
         return _ramp(run, value, node)
     if isinstance(value, slice):
+        _refuse_step(run, fold(value.step), node)
         start = 0 if value.start is None else _integer(run, value.start, node, dim)
         stop = dim if value.stop is None else _integer(run, value.stop, node, dim)
         return Index(start, difference(run, stop, start), run.span(node))
@@ -213,21 +214,21 @@ def _ramp(run: Run, value: Any, node: ast.expr) -> Index:
     if as_int(value.stride) != 1:
         what = f"a ramp that is an index has stride 1, not {show(value.stride)}: read its elements one by one"
         run.report(UNSUPPORTED_PYTHON, run.span(node), what=what)
-    return Index(value.base, as_int(value.lanes), run.span(node))
+    return Index(value.base, as_int(value.lanes), run.span(node), ramp=True)
 
 
 def _slice(run: Run, node: ast.Slice, dim: Any) -> Index:
     if node.step is not None:
-        step = fold(run.eval(node.step))
-        if not isinstance(step, Unknown) and step not in (None, 1):
-            run.report(
-                UNSUPPORTED_PYTHON,
-                run.span(node.step),
-                what="a slice of a buffer cannot have a step other than 1",
-            )
+        _refuse_step(run, fold(run.eval(node.step)), node.step)
     start: Any = 0 if node.lower is None else _integer(run, run.eval(node.lower), node.lower, dim)
     stop: Any = dim if node.upper is None else _integer(run, run.eval(node.upper), node.upper, dim)
     return Index(start, difference(run, stop, start), _slice_span(run, node))
+
+
+def _refuse_step(run: Run, step: Any, node: ast.expr) -> None:
+    if not isinstance(step, Unknown) and step not in (None, 1):
+        what = "a slice of a buffer cannot have a step other than 1"
+        run.report(UNSUPPORTED_PYTHON, run.span(node), what=what)
 
 
 def _slice_span(run: Run, node: ast.Slice) -> Any:
