@@ -1,4 +1,4 @@
-"""What helpers hand out for subscripts and arithmetic: vectors written with T.Ramp, slices made by `slice`."""
+"""What helpers hand out for subscripts and arithmetic: vectors of T.Ramp, slices made by `slice`."""
 
 from __future__ import annotations
 

@@ -83,9 +83,15 @@ class Annotation:
         """How a global tensor of that rank is stored: by the formula, no two elements surely side by side."""
         return SharedLayout((1,) * rank, bits, "formula", formula=self.place, inner=rank)
 
-    def fragment(self, threads: int) -> Fragment | None:
-        """The layout over a block of `threads`, None where digits of the flat index cannot express it."""
-        return _as_fragment(tuple(int(n) for n in self.shape), self.threads, self.places, threads)
+    def fragment(self, threads: int, first: int = 0) -> Fragment | None:
+        """The layout over a block of `threads`, None where digits of the flat index cannot express it.
+
+        Of a team's threads, which begin with `first`, the author gives the numbers in the team or the block.
+        """
+        numbers = self.threads
+        if first and int(numbers.min()) == first:
+            numbers = numbers - first
+        return _as_fragment(tuple(int(n) for n in self.shape), numbers, self.places, threads)
 
 
 def _run(places: np.ndarray) -> int:

@@ -44,10 +44,14 @@ class FragmentOwners:
         """The buffer whose memory a buffer names, by their handles."""
         return self._storages.get(handle, handle)
 
+    def owner_of(self, handle: int) -> Team:
+        """The team that a fragment is spread over, or the block."""
+        owners = self._owners.get(self.root(handle))
+        return owners[0] if owners else self.block
+
     def threads_of(self, handle: int) -> int:
         """Threads that a fragment is spread over."""
-        owners = self._owners.get(self.root(handle))
-        return owners[0].threads if owners else self.block.threads
+        return self.owner_of(handle).threads
 
     def children(self, stmt: Any, team: Team) -> list[tuple[Any, Team]]:
         """The child statements of `stmt`, which stands in code of `team`, each with the team that runs it."""

@@ -106,6 +106,9 @@ class _Inference:
         self._make_sites()
         self._propagation.propagate(self._state, self._sites)
         state = search_layouts(self._sites, self._state, self._propagation)
+        for handle in self._parts.pointed.keys() - state.fragments.keys():  # foreign code alone knows them
+            shape, threads = shape_of(self._parts.buffers[handle]), self._parts.owners.threads_of(handle)
+            state.fragments[handle] = replicated(shape, threads)
         exchanges = {}
         for site in self._sites:
             problem = self._propagation.mismatch(site, state)
@@ -186,7 +189,7 @@ class _Inference:
                 continue
             self._sites.append(loop_site(loop, outer, team.threads, widths, self._parts.owners.root))
             if (text := loop.note(LOOP_LAYOUT)) is not None:
-                self._state.loops[loop.stmt.__chandle__()] = _annotated_loop(loop, str(text), team.threads)
+                self._state.loops[loop.stmt.__chandle__()] = _annotated_loop(loop, str(text), team)
         for stmt, reduce, outer, team in self._parts.reductions:
             self._sites.append(reduction_site(stmt, reduce, outer, team.threads))
         for site in self._sites:
@@ -227,7 +230,7 @@ class _Inference:
                 raise KernelError([problem])
 
 
-def _annotated_loop(loop: ParallelLoop, text: str, threads: int) -> Fragment:
+def _annotated_loop(loop: ParallelLoop, text: str, team: Team) -> Fragment:
     """The layout that the author gave a loop; dimensions of extent 1 count for nothing."""
     annotated, shape = loop_annotation(text), loop.shape or ()
     own = [n for n in annotated.shape if n != 1]
@@ -235,9 +238,9 @@ def _annotated_loop(loop: ParallelLoop, text: str, threads: int) -> Fragment:
         given = ", ".join(map(str, annotated.shape))
         extents = ", ".join(map(str, shape))
         raise KernelError([rules.LOOP_SHAPE.at(place_of(loop.span), given=given, extents=extents)])
-    fragment = annotated.fragment(threads)
+    fragment = annotated.fragment(team.threads, team.first)
     if fragment is None:
-        problem = rules.LOOP_ANNOTATION.at(place_of(loop.span), threads=threads)
+        problem = rules.LOOP_ANNOTATION.at(place_of(loop.span), threads=team.threads)
         raise KernelError([problem])
     return replace(fragment, shape=shape)
 

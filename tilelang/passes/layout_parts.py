@@ -23,7 +23,7 @@ from tilelang.ops.tma import TmaCopy
 from tilelang.passes.accesses import accesses
 from tilelang.passes.fragment_owners import FragmentOwners
 from tilelang.passes.parallel_loop import ParallelLoop, parallel_loop
-from tilelang.passes.walk import FRAGMENT, assume, bits_of, constant, loop_kind, shape_of
+from tilelang.passes.walk import FRAGMENT, assume, bits_of, calls, children, constant, loop_kind, shape_of
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Parts:
         self.fixed: set[int] = set()  # shared buffers whose layout the author has decided
         self.annotated: list[Annotated] = []
         self.loose: dict[int, Any] = {}  # fragments touched outside loops and tile operations -> statement
+        self.pointed: dict[int, Any] = {}  # fragments whose address is taken: each thread's own registers
         # With the serial loops around: variable -> end.
         self.loops: list[tuple[ParallelLoop, dict[int, int], Team]] = []
         self.reductions: list[tuple[Any, Reduce, dict[int, int], Team]] = []
@@ -94,9 +95,12 @@ class Parts:
         elif isinstance(stmt, X.Evaluate) and tile_ops.is_call(stmt.value, tile_ops.REDUCE):
             self.reductions.append((stmt, Reduce.read(stmt.value), outer, self.owners.runs(stmt, team)))
             return
+        pointed = _pointed(stmt)
         for access in accesses(stmt):
             if access.buffer.scope() == FRAGMENT:
-                self.loose.setdefault(access.buffer.__chandle__(), stmt)
+                handle = access.buffer.__chandle__()
+                of_thread = any(access.element.same_as(e) for e in pointed)
+                (self.pointed if of_thread else self.loose).setdefault(handle, stmt)
         for child, inside in self.owners.children(stmt, team):
             self._collect(child, outer, inside)
 
@@ -117,12 +121,20 @@ class Parts:
                 self.fixed.add(handle)
 
     def _annotated_fragment(self, buffer: ir.Var, annotated: Annotation, span: Any) -> None:
-        threads = self.owners.threads_of(buffer.__chandle__())
-        fragment = annotated.fragment(threads)
+        owner = self.owners.owner_of(buffer.__chandle__())
+        fragment = annotated.fragment(owner.threads, owner.first)
         if fragment is None:
-            problem = rules.FRAGMENT_ANNOTATION.at(place_of(span), buffer=str(buffer.name), threads=threads)
+            name, threads = str(buffer.name), owner.threads
+            problem = rules.FRAGMENT_ANNOTATION.at(place_of(span), buffer=name, threads=threads)
             raise KernelError([problem])
         self.annotated.append(Annotated(buffer.__chandle__(), fragment, span))
+
+
+def _pointed(stmt: Any) -> list[Any]:
+    """The elements whose addresses a plain statement takes."""
+    if children(stmt):
+        return []
+    return [c.args[0] for c in calls(stmt) if isinstance(c.op, ir.Op) and c.op.name == "tirx.address_of"]
 
 
 def row_major(buffer: ir.Var) -> SharedLayout:

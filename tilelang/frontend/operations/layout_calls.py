@@ -17,14 +17,15 @@ from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Argument, Bound
 from tilelang.frontend.constants import unknown_number
+from tilelang.frontend.model import NativeMethod
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import any_unknown, named_type
+from tilelang.frontend.scalars import any_unknown, named_type, scalar
 from tilelang.frontend.tensors import read_shape
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 from tilelang.language.layouts import Fragment, Layout
 from tilelang.language.metadata_layouts import metadata_place
 from tilelang.layout.annotated import LAYOUTS, Annotation, annotations_text, loop_text
-from tilelang.layout.formula import formula_text
+from tilelang.layout.formula import evaluate_formula, formula_text
 from tilelang.layout.fragment import prime_factors
 from tilelang.ops.operands import declared
 from tilelang.ops.source_edits import entry_spans
@@ -420,3 +421,35 @@ def _clash(made: Annotation) -> dict[str, Any] | None:
         place = f"register {register} of thread {int(made.threads.ravel()[order[same[0]]])}"
     count = math.prod(int(n) for n in made.shape)
     return {"first": first, "second": second, "place": place, "count": count}
+
+
+def _thread_at(run: Run, owner: Any, args: list[Argument], kwargs: dict[str, Argument]) -> Any:
+    """`fragment.map_forward_thread([i, j])`: the thread that holds an element."""
+    return _at(run, owner, owner.annotation.thread, args, kwargs)
+
+
+def _register_at(run: Run, owner: Any, args: list[Argument], kwargs: dict[str, Argument]) -> Any:
+    """`fragment.map_forward_index([i, j])`: the register that holds it."""
+    return _at(run, owner, owner.annotation.place, args, kwargs)
+
+
+def _at(run: Run, owner: LayoutValue, formula: str, args: list[Argument], kwargs: dict[str, Argument]) -> Any:
+    given = [*args, *kwargs.values()]
+    if owner.annotation.kind != "fragment" or len(given) != 1 or not isinstance(given[0].value, list | tuple):
+        return Unknown("what this layout gives is not known to the compiler")
+    indices = [scalar(run, i, given[0].span) for i in given[0].value]
+    unknown = any_unknown(indices)
+    if unknown is not None:
+        return unknown
+    rank = len(owner.annotation.shape)
+    if len(indices) not in (rank, rank + 1):
+        what = f"takes a list of {rank} indices, not {len(indices)}"
+        return run.report(BAD_ARGUMENTS, given[0].span, callee="the layout", what=what)
+    copy = indices[0] if len(indices) > rank else 0  # stands before the indices, as the variables do
+    return (evaluate_formula(formula, [*indices[-rank:], copy]),)
+
+
+LAYOUT_METHODS = {
+    "map_forward_thread": NativeMethod(_thread_at),
+    "map_forward_index": NativeMethod(_register_at),
+}

@@ -42,6 +42,7 @@ from tilelang.frontend.model import (
     RecordFunction,
 )
 from tilelang.frontend.not_supported import is_not_supported
+from tilelang.frontend.operations.layout_calls import LAYOUT_METHODS, LayoutValue
 from tilelang.frontend.python.early_reads import declared_dtype
 from tilelang.frontend.python.functions import call_function
 from tilelang.frontend.python.kernel_objects import is_kernel_object, is_own_class, kernel_attribute
@@ -119,6 +120,8 @@ def attribute(run: Run, node: ast.Attribute) -> Any:
         return _buffer_attribute(run, node, owner)
     if isinstance(owner, ir.Expr):
         return _expression_attribute(run, node, owner)
+    if isinstance(owner, LayoutValue) and name in LAYOUT_METHODS:
+        return BoundMethod(LAYOUT_METHODS[name], owner)
     if isinstance(owner, types.ModuleType) and owner.__name__.startswith("tilelang.language"):
         return _language_name(run, node, owner)
     if isinstance(owner, DType | enum.Enum) or (isinstance(owner, type) and issubclass(owner, enum.Enum)):

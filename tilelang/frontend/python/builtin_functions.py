@@ -304,6 +304,8 @@ def _type(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -
 
 
 Handler = Callable[[Run, ast.Call, Any, Args, Kwargs], Any]
+
+
 def _slice(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) -> Any:
     """`slice(lo, hi)`: what stands between brackets later, of values of the kernel too."""
     parts = [scalar(run, a.value, a.span) for a in args]

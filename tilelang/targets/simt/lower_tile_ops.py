@@ -379,6 +379,8 @@ class _Lowering:
             return X.BufferLoad(self.block.registers(expr.source), [index(register)], expr.span)
         if isinstance(expr, ir.Call) and isinstance(expr.op, ir.Op) and expr.op.name in self._ops.values:
             return self._ops.values[expr.op.name](expr, self.block)
+        if tile_ops.is_call(expr, "tirx.address_of") and expr.args[0].source.scope() == FRAGMENT:
+            return X.address_of(self._expression(expr.args[0]))  # foreign code gets each thread's registers
         return map_operands(expr, self._expression)
 
 
