@@ -120,8 +120,109 @@ def test_a_product_of_packed_integers(rng):
         **sizes,
     )
     assert (c == (numbers("int4", a) @ numbers("int4", b).T).astype(np.int32)).all()
-    with pytest.raises(ValueError, match="transform kinds 0 and 2"):
-        T.TensorCoreIntrinEmitterWithLadderTransform(transform_kind_b=2)
+
+
+SMALL = """
+@tilelang.jit
+def small(A, B, shape="m8n8k16", left="int8", right="int8"):
+    A: T.Tensor((8, 16), "uint8")
+    B: T.Tensor((8, 16), "uint8")
+    C = T.empty((8, 8), "int32")
+    with T.Kernel(1, threads=32):
+        tx = T.get_thread_binding()
+        a, b, c = T.alloc_local((4,), "uint8"), T.alloc_local((4,), "uint8"), T.alloc_local((2,), "int32")
+        T.clear(c)
+        for i in T.unroll(4):
+            a[i] = A[tx // 4, tx % 4 * 4 + i]
+            b[i] = B[tx // 4, tx % 4 * 4 + i]
+        T.ptx_mma("int32", shape, "row", "col", left, right, "int32", a.data, 0, b.data, 0, c.data, 0, False)
+        for i in T.unroll(2):
+            C[tx // 4, tx % 4 * 2 + i] = c[i]
+    return C
+"""
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("int8", "int8"), ("uint8", "int8"), ("int4", "int4"), ("uint4", "int4")]
+)
+def test_products_of_eight_rows(left, right, rng):
+    a, b = rng.integers(0, 256, (2, 8, 16)).astype(np.uint8)
+    c = poison((8, 8), "int32")
+    shape = "m8n8k16" if left.endswith("8") else "m8n8k32"
+    run_text(SMALL, {"A": a, "B": b, "C": c}, shape=repr(shape), left=repr(left), right=repr(right))
+
+    def seen(x, dtype):
+        if dtype.endswith("8"):
+            return x.view(dtype).astype(np.int64)
+        return numbers(dtype, np.stack([x & 15, x >> 4], -1).reshape(8, 32)).astype(np.int64)
+
+    assert (c == seen(a, left) @ seen(b, right).T).all()
+
+
+LADDER = """
+@tilelang.jit
+def ladder(A, B, dtype="float16", accum="float32", kinds=(0, 0)):
+    e = T.TensorCoreIntrinEmitterWithLadderTransform(
+        a_dtype=dtype, b_dtype=dtype, accum_dtype=accum, b_transposed=True, block_row_warps=1,
+        block_col_warps=2, warp_row_tiles=32, warp_col_tiles=16, chunk=64,
+        transform_kind_a=kinds[0], transform_kind_b=kinds[1],
+    )
+    mk = e.micro_size_k
+    of_a = (2, 64 // mk, 16, mk) if kinds[0] else (32, 64)
+    of_b = (2, 64 // mk, 16, mk) if kinds[1] else (32, 64)
+    A: T.Tensor(of_a, dtype)
+    B: T.Tensor(of_b, dtype)
+    C = T.empty((32, 32), accum)
+    with T.Kernel(1, threads=64):
+        a, b = T.alloc_shared(of_a, dtype), T.alloc_shared(of_b, dtype)
+        a_local = T.alloc_local((e.warp_rows * e.local_size_a,), dtype)
+        b_local = T.alloc_local((e.warp_cols * e.local_size_b,), dtype)
+        c_local = T.alloc_local((e.warp_rows * e.warp_cols * e.local_size_out,), accum)
+        T.clear(c_local)
+        T.copy(A, a)
+        T.copy(B, b)
+        for ki in T.serial(64 // mk):
+            e.ldmatrix_a(a_local, a, ki)
+            e.ldmatrix_b(b_local, b, ki)
+            e.mma(a_local, b_local, c_local)
+        e.stmatrix(c_local, C)
+    return C
+"""
+
+
+def rearranged(x, kind, of_a):
+    """[32, 64] as an operand of this kind, by what ldmatrix does (PTX ISA 9.7.15.5.15)."""
+    if kind == 0:
+        return x
+    k, wide = 32 // x.itemsize, 16 // x.itemsize
+    tiles = x.reshape(2, 16, 64 // k, k).swapaxes(1, 2)
+    if kind == 1:
+        return np.ascontiguousarray(tiles)
+    # [..., matrix, row, 16 bytes]: those of A go down the rows first, those of B along K first.
+    parts = tiles.reshape(2, 64 // k, 2, 8, 2, wide)
+    order = (0, 1, 4, 2, 3, 5) if of_a else (0, 1, 2, 4, 3, 5)
+    matrices = parts.transpose(order).reshape(2, 64 // k, 4, 8, wide)
+    if kind == 3:  # lane 4 r + t holds registers t of row r of each matrix
+        matrices = matrices.reshape(2, 64 // k, 4, 32, wide // 4).swapaxes(2, 3)
+    return np.ascontiguousarray(matrices).reshape(2, 64 // k, 16, k)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8", "float32"])
+@pytest.mark.parametrize("kinds", [(0, 1), (1, 2), (2, 3), (3, 0)])
+def test_operands_rearranged_beforehand(dtype, kinds, rng):
+    accum = "int32" if dtype == "int8" else "float32"
+    a, b = random(rng, (32, 64), dtype), random(rng, (32, 64), dtype)
+    c = poison((32, 32), accum)
+    given = {"A": rearranged(a, kinds[0], True), "B": rearranged(b, kinds[1], False), "C": c}
+    run_text(LADDER, given, dtype=repr(dtype), accum=repr(accum), kinds=repr(kinds))
+    close(c, a.astype(np.float64) @ b.astype(np.float64).T, 0.01 if dtype == "float32" else 1e-4)
+
+
+def test_what_cannot_be_rearranged():
+    with pytest.raises(ValueError, match="transform_kind_b=2 rearranges tiles of 16 rows with K innermost"):
+        T.TensorCoreIntrinEmitterWithLadderTransform(transform_kind_b=2, warp_row_tiles=16, warp_col_tiles=16)
+    with pytest.raises(ValueError, match="transform_kind_a is 0, 1, 2 or 3, not 4"):
+        T.TensorCoreIntrinEmitterWithLadderTransform(transform_kind_a=4, warp_row_tiles=16, warp_col_tiles=16)
 
 
 def test_where_lanes_point_to():

@@ -36,6 +36,8 @@ def mma(name: str, d: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """
     if name == "mma_m8n8k4_f64_f64":
         return _mma_f64(d, a, b)
+    if (small := re.fullmatch(r"mma_m8n8k(?:16|32)_([su][48])(?:x([su][48]))?_s32", name)) is not None:
+        return _mma_small(d, a, b, small[1], small[2] or small[1])
     match = re.fullmatch(r"mma_m16n8k(\d+)_(\w+?)_(\w+)", name)
     if match is None:
         raise NotImplementedError(name)
@@ -82,10 +84,26 @@ def _mma_f64(d: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return d + product[:, _GROUP[:, None], 2 * _MEMBER[:, None] + np.arange(2)]
 
 
+def _mma_small(d: np.ndarray, a: np.ndarray, b: np.ndarray, operand: str, right: str) -> np.ndarray:
+    """m8n8k16 and m8n8k32: four bytes of a row of A and of a column of B in a lane, two of C."""
+    values = [
+        _unpacked(x, kind) if kind in PACKED else x.view(OPERANDS[kind]).astype(np.int64)
+        for x, kind in ((a, operand), (b, right))
+    ]
+    per = values[0].shape[-1]
+    rows = [np.zeros((len(x), 8, 4 * per), np.int64) for x in values]
+    for row, x in zip(rows, values, strict=True):
+        row[:, _GROUP[:, None], per * _MEMBER[:, None] + np.arange(per)] = x
+    product = rows[0] @ rows[1].swapaxes(1, 2)
+    return d + product[:, _GROUP[:, None], 2 * _MEMBER[:, None] + np.arange(2)].astype(np.int32)
+
+
 def registers_of(name: str) -> tuple[int, int, int]:
     """Elements of A, B and D in one lane."""
     if name == "mma_m8n8k4_f64_f64":
         return 1, 1, 2
+    if name.startswith("mma_m8n8k"):
+        return 4, 4, 2
     count = a_registers(name)
     if re.search("_[su]4(x|_)", name):
         count //= 2  # registers are counted in bytes

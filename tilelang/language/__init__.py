@@ -207,7 +207,6 @@ from tilelang.language.elementwise import (
 )
 from tilelang.language.emitters import (
     TensorCoreIntrinEmitter,
-    TensorCoreIntrinEmitterWithLadderTransform,
     get_ldmatrix_offset,
     get_mma_micro_size,
     get_swizzle_layout,
@@ -237,6 +236,7 @@ from tilelang.language.functions import (
     meta_class,
     prim_func,
 )
+from tilelang.language.ladder_emitter import TensorCoreIntrinEmitterWithLadderTransform
 from tilelang.language.launch import (
     ClusterKernel,
     CUDASourceCodeKernel,

@@ -19,7 +19,6 @@ from tilelang.language.matrix_instructions import ptx_ldmatrix, ptx_mma
 _WARP = 32
 _REGISTER = 32  # bits
 _ROW = 16  # bytes of one row of a matrix that ldmatrix moves
-_ALIKE = 13  # arguments that all emitters take at the same places
 _SHORT_NAMES = {
     "float16": "fp16",
     "bfloat16": "bf16",
@@ -344,28 +343,6 @@ class TensorCoreIntrinEmitter:
                         )
                     else:
                         C_buf[down, across, row, column] = C_local_buf[tile + e]
-
-
-@meta_class
-class TensorCoreIntrinEmitterWithLadderTransform(TensorCoreIntrinEmitter):
-    """`TensorCoreIntrinEmitter` with two more arguments, given by name, for operands rearranged beforehand.
-
-    transform_kind_a, transform_kind_b: 0, the operand lies as it is; the only kind there is here. Raises
-    ValueError for another.
-    """
-
-    def __init__(
-        self, *given: Any, transform_kind_a: int = 0, transform_kind_b: int = 0, **named: Any
-    ) -> None:
-        if len(given) > _ALIKE:  # there the kinds come first, and `thread_var` after them
-            raise TypeError("transform_kind_a, transform_kind_b and thread_var are given by name")
-        if transform_kind_a != 0 or transform_kind_b != 0:
-            raise ValueError(
-                f"operands rearranged beforehand (transform kinds {transform_kind_a} and {transform_kind_b}) "
-                "are not supported: pass them as they are, with kind 0"
-            )
-        super().__init__(*given, **named)
-        self.transform_kind_a, self.transform_kind_b = transform_kind_a, transform_kind_b
 
 
 def _short(dtype: Any) -> str:

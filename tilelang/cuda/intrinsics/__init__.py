@@ -2,12 +2,12 @@
 
 from tilelang.language.emitters import (
     TensorCoreIntrinEmitter,
-    TensorCoreIntrinEmitterWithLadderTransform,
     get_ldmatrix_offset,
     get_mma_micro_size,
     get_swizzle_layout,
     mma_store_index_map,
 )
+from tilelang.language.ladder_emitter import TensorCoreIntrinEmitterWithLadderTransform
 from tilelang.language.layouts import make_mma_swizzle_layout
 from tilelang.language.sparse_emitters import (
     SparseTensorCoreIntrinEmitter,

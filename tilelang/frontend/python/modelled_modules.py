@@ -101,13 +101,15 @@ def _tilelang() -> dict[str, ModuleValue]:
 
 
 _EMITTERS = (
-    "TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform get_mma_micro_size "
+    "TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform SparseTensorCoreIntrinEmitter "
+    "WGSparseTensorCoreIntrinEmitter get_mma_micro_size "
     "get_swizzle_layout get_ldmatrix_offset make_mma_swizzle_layout mma_store_index_map"
 )
 _INTRINSICS = tuple(
     f"tilelang.cuda.intrinsics{part}"
     for part in (
         *("", ".macro", ".macro.mma_macro_generator", ".macro.wgmma_macro_generator"),
+        *(".macro.mma_sp_macro_generator", ".macro.wgmma_sp_macro_generator"),
         *(".layout", ".layout.utils", ".layout.mma_layout"),
     )
 )
@@ -117,6 +119,8 @@ def _intrinsics(name: str) -> ModuleValue:
     names = {n: getattr(language, n) for n in _EMITTERS.split()}
     if name.endswith(".wgmma_macro_generator"):
         names["TensorCoreIntrinEmitter"] = language.WGMMATensorCoreIntrinEmitter
+    if name.endswith(".wgmma_sp_macro_generator"):
+        names["SparseTensorCoreIntrinEmitter"] = language.WGSparseTensorCoreIntrinEmitter
     return ModuleValue(name, names, open=True)
 
 

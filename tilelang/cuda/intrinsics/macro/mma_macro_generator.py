@@ -1,5 +1,6 @@
 """The emitters, as kernels import them from here."""
 
-from tilelang.language.emitters import TensorCoreIntrinEmitter, TensorCoreIntrinEmitterWithLadderTransform
+from tilelang.language.emitters import TensorCoreIntrinEmitter
+from tilelang.language.ladder_emitter import TensorCoreIntrinEmitterWithLadderTransform, TransformKind
 
-__all__ = ["TensorCoreIntrinEmitter", "TensorCoreIntrinEmitterWithLadderTransform"]
+__all__ = ["TensorCoreIntrinEmitter", "TensorCoreIntrinEmitterWithLadderTransform", "TransformKind"]
