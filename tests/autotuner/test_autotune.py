@@ -256,6 +256,13 @@ def test_kernels_may_be_made_by_hand():
     assert sorted(asked, key=str) == [(32, None), (48, {"tl.disable_tma_lower": True})]
 
 
+def test_tile_functions_may_be_made_by_hand():
+    tuner = AutoTuner(scale_factory, [{"block": 32}]).set_compile_args(out_idx=-1, target="cpu")
+    tuner.jit_elaborate = lambda block, __pass_configs__: scale_factory(88, block)
+    a = torch.randn(88)
+    torch.testing.assert_close(tuner.run(warmup=1, rep=2).kernel(a), a * 2)
+
+
 def test_a_saved_result_says_which_and_how_fast(tmp_path):
     tuner = AutoTuner(lambda block=64: scale_factory(72, block), [{"block": 24}])
     found = tuner.set_compile_args(out_idx=-1, target="cpu").run(warmup=1, rep=2)

@@ -173,6 +173,21 @@ def test_a_pass_configuration_without_effect_is_mentioned(caplog):
     assert "disable_warp_specialized" not in caplog.text
 
 
+def test_what_lowering_was_given_and_made_is_left_in_files(tmp_path):
+    configs = {"tl.enable_dump_ir": True, "tl.dump_ir_path": str(tmp_path / "ir")}
+    for _ in range(2):  # also where the kernel is known
+        tilelang.compile(double, target="cpu", pass_configs=configs)
+        names = sorted(p.name for p in (tmp_path / "ir").iterdir())
+        assert [n.split(".", 1)[0] for n in names] == ["000_double", "001_double", "002_double"]
+        assert "def double(" in (tmp_path / "ir" / names[0]).read_text()
+        (tmp_path / "ir" / names[0]).unlink()
+
+
+def test_a_configuration_to_compile_is_a_tuple_or_a_mapping():
+    with pytest.raises(ValueError, match="Invalid config type: int, expected a tuple or a mapping, not 16"):
+        tilelang.jit(out_idx=-1)(scale).par_compile([16])
+
+
 def test_the_environment_names_a_backend_where_a_kernel_names_none(monkeypatch):
     monkeypatch.setenv("TILELANG_EXECUTION_BACKEND", "cython")
     assert tilelang.compile(double, target="cpu").execution_backend == "cython"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tvm import tirx
 
 import tilelang
 import tilelang.testing
 from tilelang.runtime.plan import ScalarParam, TensorParam
+from tilelang.utils.language import get_buffer_region_from_load
 from tilelang.utils.tensor import (
     TensorSupplyType,
     fp8_remove_negative_zeros_,
@@ -47,6 +49,14 @@ def test_fp8_helpers():
     tensor = torch.tensor([-0.0, 1.0]).to(torch.float8_e4m3fn)
     fp8_remove_negative_zeros_(tensor)
     assert tensor.view(torch.uint8).tolist() == [0, 0x38]
+
+
+def test_the_region_of_a_load():
+    buffer = tirx.decl_buffer((8, 8), "float32", name="b")
+    assert str(get_buffer_region_from_load(tirx.BufferLoad(buffer, [1, tirx.Ramp(0, 1, 4)]))) == "b[1, 0:4]"
+    load = tirx.BufferLoad(buffer, [1, 2])
+    assert get_buffer_region_from_load(load) is None
+    assert str(get_buffer_region_from_load(load, [2, 2])) == "b[1:3, 2:4]"
 
 
 def test_host_arithmetic():

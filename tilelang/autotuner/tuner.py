@@ -79,9 +79,12 @@ class AutoTuner:
 
     jit_compile: if set, what makes the kernel of a configuration in place of the compiler. It is called with
     the configuration's entries by name and with `__pass_configs__`, those that it carries or None.
+    jit_elaborate: if set, what makes the tile function of a configuration, called likewise; it is compiled
+    under the compile arguments.
     """
 
     jit_compile: Callable[..., JITKernel] | None = None
+    jit_elaborate: Callable[..., Any] | None = None
 
     def __init__(self, fn: Callable[..., Any], configs: Configurations) -> None:
         self.fn = fn
@@ -224,9 +227,12 @@ class AutoTuner:
         if self.jit_compile is not None:
             return functools.partial(self.jit_compile, **values, __pass_configs__=passes)
         kwargs = {**self._kwargs, **values}
+        options = (self._options or CompileOptions.read()).with_pass_configs(passes)
+        if self.jit_elaborate is not None:
+            made = self.jit_elaborate(**values, __pass_configs__=passes)
+            return functools.partial(compile_kernel, made, options, self.fn)
         if isinstance(self.fn, JITFunction):
             return self.fn.under(self._options, passes).start(*self._args, **kwargs)
-        options = (self._options or CompileOptions.read()).with_pass_configs(passes)
         return functools.partial(compile_kernel, self.fn(*self._args, **kwargs), options, self.fn)
 
     def _refuse_unused(self, configs: Sequence[Configuration]) -> None:
@@ -235,7 +241,8 @@ class AutoTuner:
         """
         jitted = self.fn if isinstance(self.fn, JITFunction) else None
         parameters = inspect.signature(jitted.function if jitted else self.fn).parameters
-        if self.jit_compile is not None or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        by_hand = self.jit_compile is not None or self.jit_elaborate is not None
+        if by_hand or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             return
         unused = {key for config in configs for key in config} - {*parameters, _PASS_CONFIGS}
         if unused and not (jitted and jitted.mode_for(*self._args, **self._kwargs) == "eager"):

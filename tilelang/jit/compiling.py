@@ -25,6 +25,7 @@ from tilelang.ir.build import OUTPUTS, WORKSPACES, build_prim_func
 from tilelang.ir.tile_program import Launch, TileProgram
 from tilelang.ir.values import Unknown
 from tilelang.jit import cache
+from tilelang.jit.dump_ir import asks_for_dump, dump_ir
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions
 from tilelang.jit.pass_configs import PassConfigKey, check_pass_configs
@@ -163,10 +164,11 @@ def _kernel(func: X.PrimFunc, options: CompileOptions, factory: str | None) -> J
     toolchain = cache.toolchain_name(options.target)
     key = cache.cache_key(func, options, toolchain, edits) if is_cache_enabled() else None
     place = (key, options.backend, options.asks_for_c, str(func.span)) if key else None
+    dumps = asks_for_dump(options.pass_configs)  # which only lowering can answer
     known = cache.loaded(place)
-    if known is not None and not options.debug_root_path:
+    if known is not None and not options.debug_root_path and not dumps:
         return known
-    artifact = cache.find(key, line) if key else None
+    artifact = cache.find(key, line) if key and not dumps else None
     if artifact is None:
         if options.verbose:
             _log.info("compiling %s for %s", func.attrs["global_symbol"], options.target)
@@ -206,7 +208,9 @@ def _lowered(func: X.PrimFunc, options: CompileOptions) -> LoweredKernel:
     asked = any(options.pass_configs.get(name) is False for name in _ASKED_BY_FALSE)
     for note in lowered.notes if asked else ():
         _log.warning("%s is %s", lowered.name, note)
-    return replace(lowered, source=edited(lowered.source, options.target))
+    lowered = replace(lowered, source=edited(lowered.source, options.target))
+    dump_ir(func, lowered, options.pass_configs)
+    return lowered
 
 
 def _build(func: X.PrimFunc, options: CompileOptions) -> Artifact:

@@ -211,9 +211,18 @@ class JITFunction(Generic[P, R]):
         """The kernels of several configurations (mappings of keywords, or tuples of arguments), compiled side
         by side.
 
-        ignore_error: None in the place of one that does not compile, with a warning in the log.
+        ignore_error: None in the place of one that does not compile, with a warning in the log. Raises
+        ValueError for a configuration that is neither.
         """
         from concurrent.futures import ThreadPoolExecutor
+
+        asked = list(configs)
+        for config in asked:
+            if not isinstance(config, Mapping | tuple | list):
+                kind = type(config).__name__
+                raise ValueError(
+                    f"Invalid config type: {kind}, expected a tuple or a mapping, not {config!r}"
+                )
 
         def one(config: Any) -> JITKernel | None:
             try:
@@ -225,7 +234,7 @@ class JITFunction(Generic[P, R]):
                 return None
 
         with ThreadPoolExecutor(num_workers) as pool:
-            return list(pool.map(one, configs))
+            return list(pool.map(one, asked))
 
     def under(
         self, options: CompileOptions | None, pass_configs: Mapping[Any, Any] | None = None

@@ -26,6 +26,8 @@ _ACTED_ON = frozenset(
         PassConfigKey.TL_DISABLE_WARP_SPECIALIZED,
         PassConfigKey.TL_DISABLE_TMA_LOWER,
         PassConfigKey.TL_CPU_POISON_ALLOCATIONS,
+        PassConfigKey.TL_ENABLE_DUMP_IR,
+        PassConfigKey.TL_DUMP_IR_DIR,
     }
 )
 # What asks for that which always holds here.

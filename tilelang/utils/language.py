@@ -94,6 +94,28 @@ def retrieve_stride(obj: Any) -> list[Any]:
     return [math.prod(shape[k + 1 :]) for k in range(len(shape))]
 
 
+def get_buffer_region_from_load(buffer_load: Any, extents: Sequence[Any] | None = None) -> Any:
+    """The region of tvm that a load of tvm begins at, of these extents; without them the region of a load of
+    neighbours (a Ramp), and None for a load of one element.
+    """
+    from tvm import ir
+    from tvm import tirx as X
+
+    indices = list(buffer_load.indices)
+    if extents is not None:
+        ranges = [ir.Range.from_min_extent(i, n) for i, n in zip(indices, extents, strict=True)]
+    elif any(isinstance(i, X.Ramp) for i in indices):
+        ranges = [
+            ir.Range.from_min_extent(i.base, i.lanes)
+            if isinstance(i, X.Ramp)
+            else ir.Range.from_min_extent(i, 1)
+            for i in indices
+        ]
+    else:
+        return None
+    return X.BufferRegion(buffer_load.source, ranges)
+
+
 def retrieve_dtype(obj: Any) -> Any:
     """The dtype of the elements."""
     return obj.dtype
