@@ -183,9 +183,16 @@ def test_what_lowering_was_given_and_made_is_left_in_files(tmp_path):
         (tmp_path / "ir" / names[0]).unlink()
 
 
+def test_a_tile_function_takes_what_its_kernel_returns():
+    made = scale.get_tir(64)
+    a, b = torch.ones(64), torch.zeros(64)
+    assert tilelang.compile(made, target="cpu")(a, b) is None and bool((b != 0).all())
+    assert torch.equal(tilelang.compile(made, out_idx=-1, target="cpu")(a), b)
+
+
 def test_a_configuration_to_compile_is_a_tuple_or_a_mapping():
     with pytest.raises(ValueError, match="Invalid config type: int, expected a tuple or a mapping, not 16"):
-        tilelang.jit(out_idx=-1)(scale).par_compile([16])
+        scale.par_compile([16])
 
 
 def test_the_environment_names_a_backend_where_a_kernel_names_none(monkeypatch):

@@ -300,3 +300,13 @@ def test_an_integer_dtype_without_a_number_makes_a_size() -> None:
     assert isinstance(T.int64(), DynamicSize) and T.int64().dtype == "int64"
     with pytest.raises(ValueError, match=r"T\.float16 was called outside"):
         T.float16()
+
+
+def test_policies_say_how_warps_share_a_tile():
+    policies = (T.GemmWarpPolicy.Square, T.GemmWarpPolicy.FullRow, T.GemmWarpPolicy.FullCol)
+    assert [p.compute_warp_partition(128, 128, 4) for p in policies] == [(2, 2), (4, 1), (1, 4)]
+    assert [p.compute_warp_partition(16, 128, 4) for p in policies] == [(1, 4)] * 3
+    with pytest.raises(ValueError, match="8 warps cannot share a tile of 16 x 8"):
+        T.GemmWarpPolicy.Square.compute_warp_partition(16, 8, 8)
+    assert [T.GemmWarpPolicy.from_warp_partition(*g) for g in ((2, 2), (4, 1), (1, 4))] == list(policies)
+    assert policies[1].is_full_row() and policies[2].is_full_col() and not policies[1].is_square()

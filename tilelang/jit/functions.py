@@ -318,7 +318,10 @@ class _Lazy:
         made = self._function(*args, **kwargs)
         target = self._options.resolved().target
         assert target is not None
-        return prim_func_of(_traced(made, self._options), target) if _is_kernel(made) else made
+        if not _is_kernel(made):
+            return made
+        # Which parameters are outputs is said where it is compiled: the function takes all of them.
+        return prim_func_of(_traced(made, replace(self._options, out_idx=None)), target)
 
 
 class _Eager:

@@ -76,6 +76,11 @@ class Macro:
         self.function = function
         functools.update_wrapper(self, function)
 
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self.function.__name__
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise OutsideKernelError(self.function.__name__)
 

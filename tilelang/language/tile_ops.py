@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from tilelang.language.values import OutsideKernelError
 
 Annotations = Mapping[str, Any] | None
 EvictionPolicy = Literal["evict_normal", "evict_first", "evict_last"]
+_MMA_TILE = (16, 8)  # rows and columns of the result of one mma.sync
 
 
 class GemmWarpPolicy(IntEnum):
@@ -18,6 +20,33 @@ class GemmWarpPolicy(IntEnum):
     Square = 0  # tiles of each warp as square as possible
     FullRow = 1  # as many warps as possible along M
     FullCol = 2  # as many warps as possible along N
+
+    def is_square(self) -> bool:
+        """Whether it is `Square`."""
+        return self is GemmWarpPolicy.Square
+
+    def is_full_row(self) -> bool:
+        """Whether it is `FullRow`."""
+        return self is GemmWarpPolicy.FullRow
+
+    def is_full_col(self) -> bool:
+        """Whether it is `FullCol`."""
+        return self is GemmWarpPolicy.FullCol
+
+    def compute_warp_partition(self, M: int, N: int, num_warps: int) -> tuple[int, int]:
+        """The warps along M and along N of a tile on mma.sync. Raises ValueError where none divide it."""
+        partitions = importlib.import_module("tilelang.layout.warp_partition")
+        found = partitions.warp_partition(self.name, M, N, num_warps, *_MMA_TILE)
+        if found is None:
+            raise ValueError(f"{num_warps} warps cannot share a tile of {M} x {N} in whole parts of 16 x 8")
+        return found.m, found.n
+
+    @classmethod
+    def from_warp_partition(cls, m_warp: int, n_warp: int) -> GemmWarpPolicy:
+        """The policy that such a grid of warps looks like."""
+        if m_warp > 1 and n_warp == 1:
+            return cls.FullRow
+        return cls.FullCol if n_warp > 1 and m_warp == 1 else cls.Square
 
 
 def copy(

@@ -13,6 +13,11 @@ from typing import Any, Literal, overload
 Backend = Literal["auto", "event", "cudagraph", "cupti", "wall"]
 ReturnMode = Literal["mean", "median", "min", "max"]
 
+
+class BenchArgumentError(ValueError, AssertionError):
+    """An argument of `do_bench` that says nothing it knows; an AssertionError too, as the release has it."""
+
+
 _TRIALS = 5  # runs that estimate how many make up the asked time
 
 
@@ -88,7 +93,7 @@ def do_bench(
     further, and the trial's time is the answer. Raises ValueError for another backend or return_mode.
     """
     if quantiles is None and return_mode not in _REDUCE:
-        raise ValueError(f"Invalid return_mode: {return_mode}; write one of {', '.join(_REDUCE)}")
+        raise BenchArgumentError(f"Invalid return_mode: {return_mode}; write one of {', '.join(_REDUCE)}")
     chosen = _choose(backend)
     counts = (_n_warmup or None, _n_repeat or None)
     with _on(device) if device is not None and chosen != "wall" else contextlib.nullcontext():
