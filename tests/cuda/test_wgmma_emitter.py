@@ -8,9 +8,9 @@ import pytest
 
 import tilelang.language as T
 from tests.cuda.kernels import lower_text
+from tilelang.arch.warp_partition import WarpPartition
 from tilelang.cuda.intrinsics.macro.wgmma_macro_generator import TensorCoreIntrinEmitter
 from tilelang.layout.gemm_operands import gemm_fragments
-from tilelang.layout.warp_partition import WarpPartition
 
 # warps along M and N, rows and columns of a warp, dtype of the operands, K
 SIZES = [

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Literal
 
+from tilelang.arch.warp_partition import warp_partition
 from tilelang.language.values import OutsideKernelError
 
 Annotations = Mapping[str, Any] | None
@@ -35,8 +35,7 @@ class GemmWarpPolicy(IntEnum):
 
     def compute_warp_partition(self, M: int, N: int, num_warps: int) -> tuple[int, int]:
         """The warps along M and along N of a tile on mma.sync. Raises ValueError where none divide it."""
-        partitions = importlib.import_module("tilelang.layout.warp_partition")
-        found = partitions.warp_partition(self.name, M, N, num_warps, *_MMA_TILE)
+        found = warp_partition(self.name, M, N, num_warps, *_MMA_TILE)
         if found is None:
             raise ValueError(f"{num_warps} warps cannot share a tile of {M} x {N} in whole parts of 16 x 8")
         return found.m, found.n

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilelang.arch.warp_partition import WarpPartition
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.instruction import (
     MFMA_C,
@@ -23,7 +24,6 @@ from tilelang.layout.instruction import (
     operand_b,
 )
 from tilelang.layout.shared import SharedLayout, matrix_operand, padded_rows
-from tilelang.layout.warp_partition import WarpPartition
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from tilelang.arch.cuda import (
     WGMMA_OPERAND_BITS,
     WGMMA_WARPS,
 )
+from tilelang.arch.warp_partition import WarpPartition, warp_partitions
 from tilelang.arch.wgmma import depth, multiplies
 from tilelang.layout.shared import matrix_operand
-from tilelang.layout.warp_partition import WarpPartition, warp_partitions
 
 GROUP_THREADS = 32 * WGMMA_WARPS  # of a warp group, which begins at a multiple of them
 _MOST_ACCUMULATORS = 192  # registers of one thread, of 255

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from tilelang.arch.instruction import MatrixInstruction
 from tilelang.arch.tables import features, first_with, matrix_instructions
 from tilelang.arch.target import Target
+from tilelang.arch.warp_partition import legal_threads, warp_partitions
 from tilelang.diagnostics.problem import Fix, Problem, Related
 from tilelang.diagnostics.rule import Rule
 from tilelang.diagnostics.rules import dtype as dtype_rules
@@ -14,7 +15,6 @@ from tilelang.diagnostics.rules import resource as resource_rules
 from tilelang.diagnostics.rules import scope as scope_rules
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, as_int
-from tilelang.layout.warp_partition import legal_threads, warp_partitions
 from tilelang.ops.gemm_shapes import Side
 from tilelang.ops.operands import declared, dtype_name, scope_name, shape_text
 from tilelang.ops.source_edits import (

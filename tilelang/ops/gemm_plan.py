@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from tilelang.arch.cuda import WGMMA_M
 from tilelang.arch.instruction import MatrixInstruction
 from tilelang.arch.tables import choose_instruction
+from tilelang.arch.warp_partition import WarpPartition, warp_partition
 from tilelang.ir.tile_program import OpRecord
 from tilelang.ir.values import Region, as_int
-from tilelang.layout.warp_partition import WarpPartition, warp_partition
 from tilelang.layout.wgmma_partition import (
     GROUP_THREADS,
     WgmmaOperand,

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from tilelang.arch.instruction import MatrixInstruction
 from tilelang.arch.tables import choose_instruction, features
 from tilelang.arch.target import Target
+from tilelang.arch.warp_partition import WarpPartition, legal_threads, warp_partition
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules import resource as rules
 from tilelang.ir.spans import place_of
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.gemm_operands import GemmFragments
 from tilelang.layout.shared import SharedLayout
-from tilelang.layout.warp_partition import WarpPartition, legal_threads, warp_partition
 from tilelang.ops.gemm import Gemm
 from tilelang.ops.gemm_plan import plan_text
 from tilelang.passes.infer_layouts import GemmLayouts

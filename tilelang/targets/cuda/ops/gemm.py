@@ -17,6 +17,7 @@ from tvm import tirx as X
 from tilelang.arch.instruction import MatrixInstruction
 from tilelang.arch.mma import mma_name
 from tilelang.arch.target import Target
+from tilelang.arch.warp_partition import WarpPartition
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules import resource as rules
 from tilelang.ir import tile_ops
@@ -25,7 +26,6 @@ from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments
 from tilelang.layout.shared import CHUNK_BYTES, SharedLayout
-from tilelang.layout.warp_partition import WarpPartition
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.walk import FRAGMENT, bits_of, constant, index
 from tilelang.targets.simt.block import Block, local, unrolled

@@ -14,6 +14,7 @@ from tvm import tirx as X
 
 from tilelang.arch.cuda import WGMMA_K_BYTES, WGMMA_M, WGMMA_SM, WGMMA_WARPS
 from tilelang.arch.target import Target
+from tilelang.arch.warp_partition import WarpPartition
 from tilelang.arch.wgmma import PTX_OPERANDS, PTX_RESULTS
 from tilelang.ir import tile_ops
 from tilelang.ir.teams import Team
@@ -22,7 +23,6 @@ from tilelang.layout.annotated import annotations_of
 from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments
 from tilelang.layout.instruction import mma_a, operand_a
 from tilelang.layout.shared import SharedLayout, matrix_operand
-from tilelang.layout.warp_partition import WarpPartition
 from tilelang.layout.wgmma_partition import (
     GROUP_THREADS,
     WgmmaOperand,

@@ -16,13 +16,13 @@ from tvm import tirx as X
 
 from tilelang.arch.instruction import MatrixInstruction
 from tilelang.arch.target import Target
+from tilelang.arch.warp_partition import WarpPartition
 from tilelang.ir import tile_ops
 from tilelang.ir.teams import Team
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.fragment import Fragment
 from tilelang.layout.gemm_operands import GemmFragments, gemm_fragments, shared_operand
 from tilelang.layout.instruction import MFMA_C
-from tilelang.layout.warp_partition import WarpPartition
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.infer_layouts import GemmLayouts
 from tilelang.passes.walk import FRAGMENT, bits_of, constant, index

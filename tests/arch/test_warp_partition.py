@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilelang.layout.warp_partition import legal_threads, warp_partition, warp_partitions
+from tilelang.arch.warp_partition import legal_threads, warp_partition, warp_partitions
 
 
 @pytest.mark.parametrize(
