@@ -1,6 +1,8 @@
-"""T.SparseTensorCoreIntrinEmitter, T.ptx_mma_sp and T.ptx_wgmma_sp_*, run by the emulator."""
+"""T.SparseTensorCoreIntrinEmitter, T.ptx_mma_sp and T.ptx_wgmma_sp_*, run by the emulator and on a device."""
 
 from __future__ import annotations
+
+import importlib.util
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from tests.ops.test_gemm_sp import as_array
 from tilelang import language as T
 from tilelang.analysis.check import check_source
 from tilelang.diagnostics.problem import Severity
+from tilelang.jit.functions import JITFunction
 from tilelang.utils.sparse import compress, random_sparse
 
 PRODUCT = """
@@ -69,6 +72,12 @@ CASES = [
 ]
 
 
+DEFAULTS = {"dtype": "float16", "accum": "float32", "meta": "int16"}
+needs_sm_90 = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs an sm_90 GPU"
+)
+
+
 def named(choice):
     return "-".join(f"{k}={v}" for k, v in choice.items()) or "plain"
 
@@ -85,9 +94,7 @@ def operands(dtype, meta, m, n, k, turns):
 
 @pytest.mark.parametrize("choice", CASES, ids=named)
 def test_a_product_step_by_step(choice):
-    dtype, accum, meta = (
-        choice.get(n, d) for n, d in (("dtype", "float16"), ("accum", "float32"), ("meta", "int16"))
-    )
+    dtype, accum, meta = (choice.get(n, d) for n, d in DEFAULTS.items())
     turns = [choice.get(n, n == "tb") for n in ("ta", "te", "tb")]
     m, n, k = 64, 2 * choice.get("bn", 32), 2 * choice.get("bk", 64)
     given, want = operands(dtype, meta, m, n, k, turns)
@@ -213,3 +220,46 @@ def test_wgmma_by_descriptors(by_registers):
     assert f"wgmma_sp_{'rs' if by_registers else 'ss'}_n64_f16xf16_f32_nn_pp_0(" in lowered.source.text
     run(lowered, given)
     torch.testing.assert_close(torch.from_numpy(given["C"]).double(), want, rtol=1e-4, atol=1e-4)
+
+
+def on_device(tmp_path, text, given, **choice):
+    """C of the kernel of a text, for operands as numpy arrays."""
+    path = tmp_path / "kernels.py"
+    path.write_text(HEAD + text)
+    spec = importlib.util.spec_from_file_location("kernels", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    kernel = next(k for k in vars(module).values() if isinstance(k, JITFunction))
+    tensors = [torch.from_numpy(x).cuda() for x in given.values()]
+    return kernel(*tensors, **choice).cpu().double()
+
+
+@pytest.mark.gpu
+@needs_sm_90
+@pytest.mark.parametrize("choice", [c for c in CASES if c.get("dtype") != "bfloat16"], ids=named)
+def test_step_by_step_on_a_device(choice, tmp_path):
+    dtype, accum, meta = (choice.get(n, d) for n, d in DEFAULTS.items())
+    turns = [choice.get(n, n == "tb") for n in ("ta", "te", "tb")]
+    given, want = operands(dtype, meta, 64, 2 * choice.get("bn", 32), 2 * choice.get("bk", 64), turns)
+    tolerance = 0.05 if accum == "float16" else 0.02 if dtype == "float32" else 1e-3
+    found = on_device(tmp_path, PRODUCT, given, **choice)
+    torch.testing.assert_close(found, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.gpu
+@needs_sm_90
+@pytest.mark.parametrize(("k", "selector"), [(16, 0), (16, 1), (16, 3), (32, 0), (32, 1)])
+def test_selectors_on_a_device(k, selector, tmp_path):
+    given, want = operands("float16", "int16", 16, 8, k, (False, False, True))
+    found = on_device(tmp_path, SMALL, given, shape=f"m16n8k{k}", selector=selector, k=k)
+    torch.testing.assert_close(found, want, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.gpu
+@needs_sm_90
+@pytest.mark.parametrize("by_registers", [False, True])
+def test_descriptors_on_a_device(by_registers, tmp_path):
+    given, want = operands("float16", "int16", 64, 64, 64, (False, False, True))
+    found = on_device(tmp_path, BY_DESCRIPTORS, given, by_registers=by_registers)
+    torch.testing.assert_close(found, want, rtol=1e-3, atol=1e-3)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from tests.emulator.memory import numpy_dtype, poison
 from tests.on_device import DEVICES, compiled_for
 from tilelang.analysis.check import check_source
 from tilelang.diagnostics.problem import Severity
+from tilelang.jit.functions import JITFunction
 from tilelang.layout import make_cutlass_metadata_layout
 from tilelang.utils.sparse import compress, random_sparse
 
@@ -379,3 +382,21 @@ def test_orders_of_metadata_as_objects() -> None:
     assert [int(n) for n in layout.map_forward_index([9, 1])] == [2 * 5 // 8, 2 * 5 % 8 + 1]
     with pytest.raises(ValueError, match="metadata of int8 operands has 32 bits, not 16"):
         make_cutlass_metadata_layout(X.decl_buffer((64, 8), "int16"), "int8", arch="8.0")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs an sm_90 GPU"
+)
+@pytest.mark.parametrize("wgmma", [True, False])
+def test_ends_inside_a_tile_on_a_device(wgmma: bool) -> None:
+    path = Path(__file__).parents[2] / "examples/gemm_variants/sparse_2_4.py"
+    spec = importlib.util.spec_from_file_location("sparse_2_4", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    kernel = module.gemm_sparse
+    options = replace(kernel.options, pass_configs={"tl.disable_wgmma": not wgmma})
+    given = module.inputs(1000, 1032, 1120, "cuda")  # 1120 is no multiple of 128
+    found = JITFunction(kernel.function, options)(*given, block_K=128, num_stages=2)
+    torch.testing.assert_close(found, module.ref_program(*given), rtol=2e-3, atol=5e-2)

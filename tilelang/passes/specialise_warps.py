@@ -240,9 +240,7 @@ class _Specialiser:
             return "its copy asks for another instruction"
         if len(shape) != 2 or len(tensor.shape) > _MOST_DIMENSIONS:
             return f"a tile of {len(shape)} dimensions, from a tensor of {len(tensor.shape)}"
-        if bits < 8:
-            return f"its elements have {bits} bits"
-        if str(tensor.dtype) != str(p.buffer.dtype) or bits not in (8, 16, 32):
+        if str(tensor.dtype) != str(p.buffer.dtype) or bits not in (4, 8, 16, 32):
             return f"it would have to be converted from {tensor.dtype} to {p.buffer.dtype}"
         if [n for n in extents if n != 1] != [n for n in shape if n != 1] or extents[-1] in (None, 1):
             return f"its rows do not lie along the last dimension of {tensor.name}"

@@ -35,6 +35,7 @@ from tilelang.targets.simt.block import Block
 TENSOR_MAP_ALIGNMENT = 16  # bytes that a tensor's address must be a multiple of
 _TILE_ALIGNMENT = 128  # bytes that a box in shared memory begins at a multiple of
 _UNIT = 16
+_HALF_BYTE = 4
 # Dtype -> that of the descriptor: what is moved counts, not what it means.
 _SAME_BITS = {8: "uint8", 16: "uint16", 32: "uint32", 64: "uint64"}
 
@@ -58,6 +59,8 @@ def lower_tma_copy(stmt: Any, block: Block, alone: bool) -> Any:
     layout = block.layouts.shared[copy.tile.source.__chandle__()]
     extents, boxes = _boxes(copy, layout, block)
     _check_alignment(copy, boxes, layout, block)
+    if layout.bits == _HALF_BYTE:
+        extents, boxes = _in_bytes(copy, extents, boxes, block)
     handle = _descriptor(copy, extents, layout, block)
     issued = list(_issue(copy, extents, boxes, handle, block))
     load = copy.barrier is not None
@@ -77,7 +80,7 @@ def _issue(
     copy: TmaCopy, extents: tuple[int, ...], boxes: list[_Box], handle: Any, block: Block
 ) -> Iterator[Any]:
     rank = len(extents)
-    size = math.prod(extents) * bits_of(str(copy.tile.source.dtype)) // 8
+    size = math.prod(extents) * max(8, bits_of(str(copy.tile.source.dtype))) // 8
     if copy.barrier is not None:
         total = X.const(size * len(boxes), "uint32")
         name = "tl.mbarrier_arrive_expect_tx" if copy.arrive else "tl.mbarrier_expect_tx"
@@ -172,6 +175,21 @@ def _per_box(copy: TmaCopy, layout: SharedLayout, shape: list[int], moved: list[
     return found
 
 
+def _in_bytes(
+    copy: TmaCopy, extents: tuple[int, ...], boxes: list[_Box], block: Block
+) -> tuple[tuple[int, ...], list[_Box]]:
+    """The same of elements of 4 bits, two of which are one byte to the hardware."""
+    found = []
+    for box in boxes:
+        *outer, last = box.corner
+        if not block.widths.multiple(index(last), 2):
+            raise _impossible(
+                copy, f"its part of {copy.tensor.source.name} may begin in the middle of a byte"
+            )
+        found.append(_Box(box.place, (*outer, block.simplify(X.floordiv(index(last), index(2))))))
+    return (extents[0] // 2, *extents[1:]), found
+
+
 def _check_alignment(copy: TmaCopy, boxes: list[_Box], layout: SharedLayout, block: Block) -> None:
     """Every box begins in shared memory at a multiple of 128 bytes; atoms of a swizzle do anyway."""
     per = max(1, _TILE_ALIGNMENT * 8 // layout.bits)
@@ -200,10 +218,14 @@ def _descriptor(copy: TmaCopy, box: tuple[int, ...], layout: SharedLayout, block
     """The parameter of the device function that holds the descriptor; one for all copies alike."""
     tensor = copy.tensor.source
     bits = bits_of(str(tensor.dtype))
-    if bits not in _SAME_BITS:
+    if bits != _HALF_BYTE and bits not in _SAME_BITS:
         raise _impossible(copy, f"its elements have {bits} bits")
     shape = list(tensor.shape)
     strides = list(tensor.strides) or [_product(shape[k + 1 :]) for k in range(len(shape))]
+    if bits == _HALF_BYTE:
+        known = constant(shape[-1])
+        if known is not None and known % 2:
+            raise _impossible(copy, f"a row of {tensor.name} ends in the middle of a byte")
     if constant(strides[-1]) != 1:
         raise _impossible(copy, f"the elements of {tensor.name}'s last dimension do not lie side by side")
     for k, stride in enumerate(strides[:-1]):
@@ -213,11 +235,20 @@ def _descriptor(copy: TmaCopy, box: tuple[int, ...], layout: SharedLayout, block
                 f"the stride of dimension {k} of {tensor.name}, {number} elements, is no multiple of 16 bytes"
             )
             raise _impossible(copy, what)
+    if bits == _HALF_BYTE:  # to the hardware, bytes
+        shape[-1] = _halved(shape[-1])
     sizes = tuple(size_expr(n) for n in reversed(shape))
-    in_bytes = tuple(size_expr(s * (bits // 8)) for s in reversed(strides[:-1]))
+    in_bytes = tuple(
+        size_expr(_halved(s) if bits == _HALF_BYTE else s * (bits // 8)) for s in reversed(strides[:-1])
+    )
     swizzle = layout.swizzle_bytes if layout.kind == "swizzle" else 0
     name = str(tensor.name)
-    return _parameter(TensorMap("", name, _SAME_BITS[bits], sizes, in_bytes, box, swizzle), block)
+    return _parameter(TensorMap("", name, _SAME_BITS[max(8, bits)], sizes, in_bytes, box, swizzle), block)
+
+
+def _halved(extent: Any) -> Any:
+    known = constant(extent)
+    return index(known // 2) if known is not None else X.floordiv(extent, index(2))
 
 
 def _parameter(made: TensorMap, block: Block) -> Any:
