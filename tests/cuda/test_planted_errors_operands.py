@@ -13,17 +13,20 @@ import numpy as np
 import pytest
 
 from tests.cuda.kernels import lower_text, run_text
-from tests.cuda.planted import Fault, FoundError
+from tests.cuda.planted import Fault, FoundError, same
 from tests.cuda.test_pipelined_gathers import ROWS
 from tests.cuda.test_planted_errors_hopper import split_in_roles
 from tests.cuda.test_wgmma import gemm_text
 from tests.emulator.block import run
 from tests.emulator.memory import poison
+from tests.ops.test_gemm_sp import FORMS
 from tilelang.ops.gemm import Gemm
 from tilelang.passes import gathers, pack_halves, parallel_loop, specialise_warps
 from tilelang.targets.cuda.ops import copy as cuda_copy
 from tilelang.targets.cuda.ops import gemm as cuda_gemm
+from tilelang.targets.cuda.ops import metadata, wgmma
 from tilelang.targets.simt.ops import vectorized
+from tilelang.utils.sparse import compress, random_sparse
 
 from tvm import tirx as X  # isort: skip
 
@@ -165,6 +168,19 @@ def other_transposition(load: Any) -> Any:
     return lambda self, *given: load(self, *given[:-1], not given[-1])
 
 
+def stored_by_halves() -> None:
+    """A product of the stored half of A, with sparse wgmma and with mma.sp."""
+    dense, b = random_sparse(128, 256), random_sparse(128, 256, seed=1)
+    half, codes = compress(dense)
+    for target in ("cuda:sm_90", "cuda:sm_80"):
+        choice = {"dtype": "float16", "out": "float32", "meta": "int16", "codes": 16, "turns": (0, 0, 1)}
+        shown = {k: repr(v) for k, v in (choice | {"tiles": (64, 64, 64)}).items()}
+        c = poison((128, 128), "float32")
+        lowered = lower_text(FORMS, target, **shown)
+        run(lowered, {"A": half.numpy(), "E": codes.numpy(), "B": b.numpy(), "C": c})
+        same(c, (dense.double() @ b.double().t()).numpy())
+
+
 def without_offset(window: Any) -> Any:
     def broken(*given: Any) -> Any:
         found = window(*given)
@@ -189,6 +205,21 @@ FAULTS = {
     ),
     "ldmatrix that does not transpose what it should": Fault(
         cuda_gemm.GemmLowering, "ldmatrix", other_transposition, transposed((True, False))
+    ),
+    "metadata of the first step for all": Fault(
+        metadata.Metadata,
+        "register",
+        lambda right: lambda self, row, _: right(self, row, 0),
+        stored_by_halves,
+    ),
+    "metadata of rows in each other's place": Fault(
+        metadata.Metadata,
+        "_element",
+        lambda right: lambda self, row, column: right(self, row + 1 - row % 2 * 2, column),
+        stored_by_halves,
+    ),
+    "steps of B as deep as those of a dense A": Fault(
+        wgmma, "_walk", lambda walk: lambda *given: walk(*given[:3]), stored_by_halves
     ),
     "a wait for the phase before": Fault(specialise_warps, "_call", other_phase, split_in_roles),
     "the last lanes of a vectorised loop dropped": Fault(vectorized, "_lanes", lambda _: lambda *_: 4, tail),

@@ -21,6 +21,7 @@ from tests.on_device import DEVICES, compiled_for
 from tilelang.analysis.check import check_source
 from tilelang.diagnostics.problem import Severity
 from tilelang.jit.functions import JITFunction
+from tilelang.language.metadata_layouts import metadata_place
 from tilelang.layout import make_cutlass_metadata_layout
 from tilelang.utils.sparse import compress, random_sparse
 
@@ -240,6 +241,48 @@ def test_ends_inside_a_tile(target: str) -> None:
     torch.testing.assert_close(torch.from_numpy(c).double(), wanted, rtol=4e-2, atol=4e-2)
 
 
+# Two products on their way: the next one begins before the last one is waited for.
+GOES_ON = """
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def going_on(A, E, B):
+    M, N, K = 128, 128, 512
+    A: T.Tensor((M, K // 2), "float16")
+    E: T.Tensor((M, K // 16), "int16")
+    B: T.Tensor((K, N), "float16")
+    C = T.empty((M, N), "float32")
+    with T.Kernel(1, threads=256):
+        a = T.alloc_shared((2, M, 32), "float16")
+        e = T.alloc_shared((2, M, 4), "int16")
+        b = T.alloc_shared((2, 64, N), "float16")
+        c = T.alloc_fragment((M, N), "float32")
+        T.clear(c)
+        for k in T.serial(K // 64):
+            T.copy(A[0, k * 32], a[k % 2, :, :])
+            T.copy(E[0, k * 4], e[k % 2, :, :])
+            T.copy(B[k * 64, 0], b[k % 2, :, :])
+            T.wgmma_gemm_sp(a[k % 2, :, :], e[k % 2, :, :], b[k % 2, :, :], c)
+            T.wait_wgmma(1)
+        T.wait_wgmma(0)
+        T.copy(c, C)
+    return C
+"""
+
+
+def test_products_on_their_way() -> None:
+    dense, b = random_sparse(128, 512), random_sparse(128, 512, seed=1).t().contiguous()
+    half, codes = compress(dense)
+    lowered = lower_text(GOES_ON, "cuda:sm_90")
+    assert "wgmma_sp_1x64x128_2x32_f16_f32_ssnt_async" in lowered.source.text
+    c = poison((128, 128), "float32")
+    run(lowered, {"A": half.numpy(), "E": codes.numpy(), "B": b.numpy(), "C": c})
+    torch.testing.assert_close(
+        torch.from_numpy(c).double(), dense.double() @ b.double(), rtol=1e-3, atol=1e-3
+    )
+
+
 IN_REGISTERS = """
 import tilelang
 import tilelang.language as T
@@ -357,12 +400,16 @@ def k(A, E, B, C):
     assert [said in p.message for p in errors] == [True] * bool(said), errors
 
 
-ORDERS = {'arch="8.0"': torch.int16, 'arch="9.0", block_k=128': torch.uint8, "block_k=64": torch.uint8}
+ORDERS = {
+    'arch="8.0"': (torch.int16, "8.0", None),
+    'arch="9.0", block_k=128': (torch.uint8, "9.0", 128),
+    "block_k=64": (torch.uint8, None, 64),
+}
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_metadata_in_the_orders_of_cutlass(order: str) -> None:
-    half, codes = compress(random_sparse(32, 128, dtype=torch.float16), meta_dtype=ORDERS[order])
+    half, codes = compress(random_sparse(32, 128, dtype=torch.float16), meta_dtype=ORDERS[order][0])
     b = torch.randn(128, 32, generator=torch.Generator().manual_seed(2)).half()
     meta = str(codes.dtype).removeprefix("torch.")
     text = ORDERED.format(columns=codes.shape[1], meta=meta, order=order)
@@ -373,6 +420,30 @@ def test_metadata_in_the_orders_of_cutlass(order: str) -> None:
         run(lower_text(one), {"A": half.numpy(), "E": codes.numpy(), "B": b.numpy(), "C": c})
         found.append(torch.from_numpy(c))
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_tensor_of_metadata_in_the_order_of_cutlass(order: str) -> None:
+    """The tensor itself lies so, as CUTLASS's compressor leaves it: what is read is where the layout says."""
+    dense, b = random_sparse(32, 128), torch.randn(128, 32, generator=torch.Generator().manual_seed(2)).half()
+    half, codes = compress(dense, meta_dtype=ORDERS[order][0])
+    meta = str(codes.dtype).removeprefix("torch.")
+    text = ORDERED.format(columns=codes.shape[1], meta=meta, order=order)
+    annotated = f'E: make_cutlass_metadata_layout(E, mma_dtype="float16", {order})'
+    text = text.replace("T.annotate_layout({", "T.annotate_layout({" + annotated + ", ")
+    place = metadata_place(codes.shape, codes.itemsize * 8, "float16", *ORDERS[order][1:])
+    ordered = torch.zeros_like(codes).flatten()
+    for i in range(codes.shape[0]):
+        for j in range(codes.shape[1]):
+            at = [int(n) for n in place(i, j)]
+            ordered[at[-1] if len(at) == 1 else at[0] * codes.shape[1] + at[1]] = codes[i, j]
+    for target in ("cuda:sm_80", "cuda:sm_90"):
+        c = poison((32, 32), "float32")
+        given = {"A": half.numpy(), "E": ordered.reshape(codes.shape).numpy(), "B": b.numpy(), "C": c}
+        run(lower_text(text, target), given)
+        torch.testing.assert_close(
+            torch.from_numpy(c).double(), dense.double() @ b.double(), rtol=1e-3, atol=1e-3
+        )
 
 
 def test_orders_of_metadata_as_objects() -> None:

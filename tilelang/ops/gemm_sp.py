@@ -79,9 +79,11 @@ def wrong_tile(a: Region, e: Region) -> Mistake | None:
         ("A_sparse", a, ("shared", "local.fragment"), "in shared memory or in a fragment"),
         ("E", e, ("shared",), "in shared memory"),
     ):
-        if region.buffer.scope not in scopes or len(region.extents) != 2:
+        leading = [as_int(n) for n in region.extents[:-2]]
+        several = any(n is not None and n != 1 for n in leading)
+        if region.buffer.scope not in scopes or len(region.extents) < 2 or several:
             what = f"must be a tile of two dimensions {where}"
-            return Mistake(name, f"`{name}` {what}; {region.buffer.name} is none")
+            return Mistake(name, f"`{name}` {what}; {region.text()} is none")
     stored, codes = dtype_info(str(a.buffer.dtype)), dtype_info(str(e.buffer.dtype))
     if stored.bits not in (8, 16, 32) or not codes.is_integer or codes.bits < 8:
         said = "stores elements of 8, 16 or 32 bits and E as integers"
@@ -190,8 +192,8 @@ def dense_record(record: OpRecord, sizes: tuple[int, int]) -> OpRecord:
 def _sizes(record: OpRecord, a: Region, e: Region) -> tuple[int, int] | Mistake | None:
     """(M, K) of the dense A; None where they are not known."""
     turns = [as_int(record.value(name, False)) for name in ("transpose_A", "transpose_E")]
-    shape = [n for n in map(as_int, (*a.extents, *e.extents)) if n is not None]
-    if None in turns or len(shape) < 4:
+    shape = [n for n in map(as_int, (*a.extents[-2:], *e.extents[-2:])) if n is not None]
+    if None in turns or len(shape) < 4 or any(as_int(n) != 1 for n in (*a.extents[:-2], *e.extents[:-2])):
         return None
     return dense_sizes(a, e, shape, bool(turns[0]), bool(turns[1]))
 

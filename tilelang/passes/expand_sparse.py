@@ -104,7 +104,8 @@ def _position(code: Any, number: int, size: int, dtype: str) -> Any:
 
 
 def _element(region: Any, row: Any, column: Any, turned: bool) -> Any:
-    """The element in a row and a column of a region of two dimensions."""
-    starts = [r.min for r in region.region]
+    """The element in a row and a column of a region's last two dimensions."""
+    *leading, first, second = (r.min for r in region.region)
     places = (column, row) if turned else (row, column)
-    return X.BufferLoad(region.source, [s + p for s, p in zip(starts, places, strict=True)])
+    inner = [start + place for start, place in zip((first, second), places, strict=True)]
+    return X.BufferLoad(region.source, [*leading, *inner])
