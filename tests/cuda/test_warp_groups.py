@@ -521,3 +521,20 @@ def test_splits_of_registers_add_up() -> None:
             if s.fetching:
                 assert threads * s.computing + GROUP * s.fetching <= (threads + GROUP) * s.launched
                 assert all(n % 8 == 0 for n in (s.launched, s.computing, s.fetching))
+
+
+def test_minus_one_stands_for_every_group() -> None:
+    text = """
+@tilelang.jit
+def marked():
+    C = T.empty((256,), T.int32)
+    with T.Kernel(1, threads=256):
+        t = T.get_thread_binding()
+        C[t] = 0
+        with T.ws(-1):
+            C[t] = t
+    return C
+"""
+    c = poison((256,), "int32")
+    run(lower_text(text), {"C": c})
+    assert np.array_equal(c, np.arange(256))

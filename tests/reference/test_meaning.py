@@ -254,3 +254,57 @@ def test_functions_of_two_numbers() -> None:
     x, z = torch.randn(2, 64)
     want = torch.stack([torch.copysign(x, z), torch.hypot(x, z), 8 * x])
     torch.testing.assert_close(of_two_numbers.compile(x, z).reference(x, z), want)
+
+
+@tilelang.jit
+def extremes(A, keep: bool, clear: bool):
+    A: T.Tensor((3, 8), T.float32)
+    R = T.empty((3, 3), T.float32)
+    with T.Kernel(1, threads=32):
+        tile = T.alloc_fragment((3, 8), T.float32)
+        out = T.alloc_fragment((3,), T.float32)
+        T.copy(A, tile)
+        T.fill(out, 0)
+        T.reduce_max(tile, out, dim=1, clear=clear, nan_propagate=keep)
+        T.copy(out, R[0, :])
+        T.fill(out, 0)
+        T.reduce_min(tile, out, dim=1, clear=clear, nan_propagate=keep)
+        T.copy(out, R[1, :])
+        T.fill(out, 0)
+        T.reduce_absmax(tile, out, dim=1, clear=clear, nan_propagate=keep)
+        T.copy(out, R[2, :])
+    return R
+
+
+@pytest.mark.parametrize("clear", [True, False])
+@pytest.mark.parametrize("keep", [True, False])
+def test_nan_among_the_operands_of_an_extreme(keep: bool, clear: bool) -> None:
+    a = torch.arange(24.0).reshape(3, 8) - 9
+    a[1, 4] = float("nan")
+    compiled = extremes.compile(a, keep, clear)
+    want = compiled(a)
+    assert torch.isnan(want[:, 1]).all() == keep
+    torch.testing.assert_close(compiled.reference(a), want, rtol=0, atol=0, equal_nan=True)
+
+
+@tilelang.jit
+def larger_and_smaller(A, B):
+    A: T.Tensor((64,), T.float32)
+    B: T.Tensor((64,), T.float32)
+    R = T.empty((3, 64), T.float32)
+    with T.Kernel(1, threads=64):
+        for i in T.Parallel(64):
+            R[0, i] = T.max(A[i], B[i])
+            R[1, i] = T.min(A[i], B[i])
+            R[2, i] = T.max(0.0, A[i])
+    return R
+
+
+def test_the_larger_of_a_number_and_nan_is_the_number() -> None:
+    a, b = torch.arange(64.0) - 20, torch.arange(64.0).flip(0) - 40
+    a[::5] = float("nan")
+    b[::3] = float("nan")
+    compiled = larger_and_smaller.compile(a, b)
+    want = torch.stack([torch.fmax(a, b), torch.fmin(a, b), torch.fmax(a, torch.zeros(64))])
+    torch.testing.assert_close(compiled(a, b), want, rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(compiled.reference(a, b), want, rtol=0, atol=0, equal_nan=True)

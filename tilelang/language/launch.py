@@ -58,7 +58,7 @@ def CUDASourceCodeKernel(
 
 
 def ws(*warp_group_idx: Any) -> AbstractContextManager[None]:
-    """Code for some warp groups only: `with T.ws(0):`, `with T.ws(1, 2):`. A group is 128 threads."""
+    """Code for some warp groups only: `with T.ws(0):`, `with T.ws(1, 2):`. A group is 128 threads, -1 all."""
     raise OutsideKernelError("ws")
 
 

@@ -73,6 +73,7 @@ _REDUCE: Mapping[str, tuple[Callable[[Any], Any], Callable[..., Any], Update]] =
     "bitor": (lambda x: x, np.bitwise_or.reduce, np.bitwise_or),
     "bitxor": (lambda x: x, np.bitwise_xor.reduce, np.bitwise_xor),
 }
+_WITH_NAN: Mapping[Update, np.ufunc] = {np.fmax: np.maximum, np.fmin: np.minimum}  # nan_propagate=True
 
 
 def copy(block: Block, call: Any) -> None:
@@ -161,6 +162,9 @@ def reduce(block: Block, call: Any) -> None:
     """dst = kind over one dimension of src, combined with dst's old contents where `clear` is False."""
     op = Reduce.read(call)
     each, over, combine = _REDUCE[op.kind]
+    if op.nan_propagate:
+        combine = _WITH_NAN[combine]
+        over = combine.reduce
     values = each(block.read(op.src))
     if values.dtype.kind in "iu" and op.kind in ("sum", "abssum"):
         values = values.astype(np.int64)

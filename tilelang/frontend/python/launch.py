@@ -38,6 +38,7 @@ from tilelang.parsing import parse
 
 DEFAULT_THREADS = 128
 GROUP_THREADS = 128  # of a warp group, as wgmma wants them
+EVERY_GROUP = -1  # as the number of a warp group
 _MAX_DIMENSIONS = 3
 
 
@@ -199,6 +200,8 @@ def _warp_groups(run: Run, node: ast.With, rest: list[ast.withitem], frame: Fram
         number = read_size(run, given, frame.spans.get(f"warp_group_idx.{k}", frame.span), "a warp group")
         if isinstance(number, Unknown):
             run.complete = False
+            return _with_items(run, node, rest)
+        if as_int(number) == EVERY_GROUP:
             return _with_items(run, node, rest)
         first = number * GROUP_THREADS
         inside = X.And(X.GE(thread, first), X.LT(thread, first + GROUP_THREADS))
