@@ -15,10 +15,16 @@ from tvm import tirx as X
 
 import tilelang
 import tilelang.language as T
-from tilelang.backend.target import determine_target
+from tilelang.backend.target import (
+    auto_detect_target,
+    determine_target,
+    list_target_detectors,
+    register_target_detector,
+    register_target_normalizer,
+)
 from tilelang.cache import clear_cache
 from tilelang.engine.param import CompiledArtifact, KernelParam
-from tilelang.jit import JITKernel
+from tilelang.jit import JITKernel, target_detectors
 from tilelang.runtime.bind import ArgumentError
 
 
@@ -244,3 +250,22 @@ def test_what_is_no_kernel_is_an_assertion_as_in_the_language(given):
         tilelang.compile(given, target="cpu")
     with pytest.raises(AssertionError, match="unknown target 'nope'"):
         tilelang.compile(adding(), target="nope")
+
+
+def test_targets_are_found_and_spelled_as_registered(monkeypatch):
+    monkeypatch.setattr(target_detectors, "_DETECTORS", {})
+    monkeypatch.setattr(target_detectors, "_NORMALIZERS", {})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.delenv("TILELANG_DEFAULT_TARGET", raising=False)
+    register_target_detector("absent", lambda: None)
+    assert determine_target("auto") == "llvm"
+    register_target_detector("found", lambda: {"kind": "cuda", "arch": "sm_80"})
+    assert list_target_detectors() == ("cuda", "absent", "found")
+    assert auto_detect_target() == {"kind": "cuda", "arch": "sm_80"} == determine_target("auto")
+    assert "__global__" in tilelang.lower(adding()).kernel_source
+    with pytest.raises(ValueError, match="Target detector 'found' is already registered"):
+        register_target_detector("found", lambda: None)
+    register_target_normalizer("ours", lambda target: "c" if target == "ours" else None)
+    assert determine_target("ours") == "c" and tilelang.lower(adding(), target="ours").target.kind.name == "c"
+    with pytest.raises(ValueError, match="Target normalizer 'ours' is already registered"):
+        register_target_normalizer("ours", lambda target: None)

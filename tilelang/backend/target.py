@@ -8,6 +8,29 @@ from tvm.target import Target
 
 from tilelang.arch import target as targets
 from tilelang.jit.options import default_target
+from tilelang.jit.target_detectors import (
+    TargetDetectorSpec,
+    TargetNormalizerSpec,
+    list_target_detectors,
+    normalized,
+    register_target_detector,
+    register_target_normalizer,
+)
+
+__all__ = [
+    "TargetDetectorSpec",
+    "TargetNormalizerSpec",
+    "auto_detect_target",
+    "determine_target",
+    "list_target_detectors",
+    "register_target_detector",
+    "register_target_normalizer",
+]
+
+
+def auto_detect_target() -> Any:
+    """The target that a kernel without one gets."""
+    return _described(default_target())
 
 
 def determine_target(target: Any = "auto", return_object: bool = False) -> Any:
@@ -17,8 +40,9 @@ def determine_target(target: Any = "auto", return_object: bool = False) -> Any:
     that tvm has no object of.
     """
     if target in (None, "auto"):
-        target = _described(default_target())
+        target = auto_detect_target()
     else:
+        target = normalized(target)
         targets.parse_target(target)
     if not return_object:
         return target

@@ -10,7 +10,9 @@ from typing import Any
 
 from tilelang.arch.backends import BACKENDS, KNOWN_BACKENDS
 from tilelang.arch.target import Target, parse_target
+from tilelang.env import env
 from tilelang.jit.pass_configs import key_name, mention
+from tilelang.jit.target_detectors import detected, detectors_stamp, normalized
 
 
 def check_backend(name: str | None, target: Target | None) -> None:
@@ -61,9 +63,10 @@ class CompileOptions:
         if isinstance(compile_flags, str):
             compile_flags = compile_flags.split()
         if verbose is None:
-            verbose = os.environ.get("TILELANG_VERBOSE", "0") == "1"
+            verbose = env.get_default_verbose()
         configs = {key_name(k): v for k, v in (pass_configs or {}).items()}
         mention(configs)
+        target = None if target is None else normalized(target)
         chosen = None if target in (None, "auto") else parse_target(target)
         check_backend(execution_backend, chosen)
         return CompileOptions(
@@ -134,21 +137,24 @@ class CompileOptions:
 
 
 def default_target() -> Target:
-    """The target of a kernel that names none."""
+    """The target of a kernel that names none: that of the context around the call, that of
+    TILELANG_DEFAULT_TARGET, the GPU that torch sees, what a registered detector finds, else the CPU.
+    """
     around = _target_around()
     if around is not None:
         return parse_target(around)
     named = os.environ.get("TILELANG_DEFAULT_TARGET", "auto")
     if named != "auto":
-        return parse_target(named)
+        return parse_target(normalized(named))
     try:
         import torch
     except ImportError:
-        return parse_target("cpu")
-    if torch.version.cuda and torch.cuda.is_available():
+        torch = None
+    if torch is not None and torch.version.cuda and torch.cuda.is_available():
         major, minor = torch.cuda.get_device_capability()
         return Target("cuda", f"sm_{major}{minor}")
-    return parse_target("cpu")
+    found = detected()
+    return parse_target("cpu" if found is None else normalized(found))
 
 
 def _target_around() -> Any:
@@ -164,4 +170,5 @@ def default_target_stamp() -> tuple[Any, ...]:
     torch = sys.modules.get("torch")
     device = torch.cuda.current_device() if torch is not None and torch.cuda.is_initialized() else None
     around = _target_around()
-    return os.environ.get("TILELANG_DEFAULT_TARGET"), device, None if around is None else str(around)
+    around = None if around is None else str(around)
+    return os.environ.get("TILELANG_DEFAULT_TARGET"), device, around, detectors_stamp()
