@@ -414,3 +414,23 @@ def functions(A):
     a, b = random(rng, (64,), "float32"), poison((3, 64), "float32")
     run_text(text, {"A": a, "B": b})
     close(b, np.stack([np.exp(a), a / 3, np.hypot(a, 2)]), 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_nan_passes_a_clamp(dtype: str) -> None:
+    text = f"""
+@tilelang.jit
+def bounded(A):
+    A: T.Tensor((64,), "{dtype}")
+    B = T.empty((64,), "{dtype}")
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(64):
+            B[i] = T.clamp(A[i], -3.0, 4.0)
+    return B
+"""
+    a = (np.arange(64) - 20.0).astype(numpy_dtype(dtype))
+    a[::7] = np.nan
+    b = poison((64,), dtype)
+    run_text(text, {"A": a, "B": b})
+    want = torch.clamp(torch.from_numpy(a.astype(np.float64)), -3, 4).numpy()
+    assert np.array_equal(b.astype(np.float64), want, equal_nan=True)

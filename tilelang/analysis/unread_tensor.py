@@ -79,7 +79,7 @@ def _twice(subject: Subject, tensor: Buffer) -> Iterator[Problem]:
 
 def _same_element(subject: Subject, one: ir.TensorLoad, other: ir.TensorLoad) -> bool:
     return (
-        one is not other
+        not one.same_as(other)  # else written once: the compiler squares, rounds, ... what stands there
         and one.source.same_as(other.source)
         and all(subject.prover.equal(a, b) is True for a, b in zip(one.indices, other.indices, strict=True))
     )

@@ -118,8 +118,12 @@ def _keeping_nan(name: str, a: Any, b: Any) -> Any:
     dtype = str(a.ty.dtype)
     if not dtype.startswith(("float", "bfloat")):
         return plain
-    asked = (X.Cast("float32", v) if dtype != "float64" else v for v in (a, b))
-    missing = X.Or(*(X.isnan(v) for v in asked))
+    asked = [v for v in (a, b) if not isinstance(v, X.FloatImm) or math.isnan(v.value)]
+    if not asked:
+        return plain
+    missing = functools.reduce(
+        X.Or, (X.isnan(X.Cast("float32", v) if dtype != "float64" else v) for v in asked)
+    )
     return X.Select(missing, X.Cast(dtype, X.const(math.nan, "float32")), plain)
 
 

@@ -265,6 +265,20 @@ def _round_away(value: Any) -> Any:
     return X.Select(up, step, whole)
 
 
+def _clamp(value: Any, low: Any, high: Any) -> Any:
+    """Between the bounds; NaN stays NaN, which the larger or smaller of two numbers would not."""
+    return _keeping_nan(minimum(_keeping_nan(maximum(value, low)), high))
+
+
+def _keeping_nan(value: Any) -> Any:
+    """An extreme of floats as the one that NaN passes."""
+    if isinstance(value, X.Max | X.Min) and (dtype := dtype_of_expr(value)) in _KEPT:
+        name = "tl.max_nan" if isinstance(value, X.Max) else "tl.min_nan"
+        return X.call_intrin(dtype, name, value.a, value.b, span=value.span)
+    return value
+
+
+_KEPT = ("float16", "bfloat16", "float32", "float64")
 _OTHERS: dict[str, Callable[..., Any]] = {
     "round_away": _round_away,
     "ceildiv": ceildiv,
@@ -280,7 +294,7 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "fmod": _two_floats(X.fmod, math.fmod),
     "atan2": _two_floats(X.atan2, math.atan2),
     "fma": lambda x, y, z: binary(ast.Add, binary(ast.Mult, x, y), z),
-    "clamp": lambda x, low, high: minimum(maximum(x, low), high),
+    "clamp": _clamp,
     "truncdiv": _truncated(X.truncdiv, lambda a, b: math.trunc(a / b)),
     "truncmod": _truncated(X.truncmod, lambda a, b: int(math.fmod(a, b))),
     "bitwise_not": lambda x: unary(ast.Invert, x),

@@ -31,6 +31,7 @@ from tilelang.passes.guard_bounds import is_unguarded
 from tilelang.passes.plain_math import plain_math
 from tilelang.passes.widen_narrow import widen_narrow
 from tilelang.targets.cpu.blocks import BlockLowering
+from tilelang.targets.cpu.half_functions import widen_half_functions
 from tilelang.targets.cpu.jumps import without_jumps
 from tilelang.targets.cpu.memory import Memory
 from tilelang.targets.cpu.narrow_floats import marked
@@ -58,7 +59,7 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     scalars, bindings = _wide_scalars(func)
     params = [memory.parameter(p) if X.is_buffer_var(p) else scalars.get(p, p) for p in func.params]
     first, last = X.Var("block_begin", "int32"), X.Var("block_end", "int32")
-    tiles = plain_math(widen_narrow(func.with_body(seq([*bindings, func.body]))))
+    tiles = plain_math(widen_half_functions(widen_narrow(func.with_body(seq([*bindings, func.body])))))
     unnamed = bool(func.attrs.get(UNNAMED_THREADS, False)) if func.attrs else False
     tiles = block_loops(thread_loops(tiles.with_body(without_jumps(marked(tiles.body))), unnamed))
     grid, _ = launch_extents(tiles)
