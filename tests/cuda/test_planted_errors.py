@@ -19,7 +19,7 @@ from tests.emulator.memory import poison
 from tilelang.layout import gemm_operands, shared
 from tilelang.layout.instruction import InstructionTile, Step
 from tilelang.passes import guard_bounds, plan_pipelines, plan_shared
-from tilelang.targets.cuda.ops import gemm as cuda_gemm
+from tilelang.targets.cuda.ops import gemm_choice
 from tilelang.targets.simt import place
 from tilelang.targets.simt.ops import reduce
 
@@ -123,7 +123,7 @@ FAULTS = {
     # layouts
     "a swizzle that puts two chunks in one place": Fault(shared, "_xor", lambda _: lambda a, b: a | b, gemm),
     "a swizzle that is lost": Fault(
-        cuda_gemm,
+        gemm_choice,
         "shared_operand",
         lambda _: lambda kind, shape, bits: shared.linear(shape, bits),
         gemm,

@@ -12,6 +12,7 @@ from tvm import ir  # isort: skip
 from tvm import tirx as X  # isort: skip
 
 _ROUNDS = frozenset({"floor", "ceil", "trunc", "nearbyint", "round", "rint"})
+_EXTREMES = frozenset({"max_nan", "min_nan"})  # T.clamp keeps NaN
 _KEEPS = (X.Add, X.Sub, X.Mul, X.Min, X.Max)
 
 
@@ -35,5 +36,6 @@ def is_whole(value: Any, names: Mapping[ir.Var, ir.Expr] = MappingProxyType({}))
     if is_choice(value):
         return all(is_whole(v, names) for v in value.args[1:])
     if isinstance(value, ir.Call) and isinstance(value.op, ir.Op):
-        return str(value.op.name).rpartition(".")[2] in _ROUNDS
+        name = str(value.op.name).rpartition(".")[2]
+        return name in _ROUNDS or (name in _EXTREMES and all(is_whole(v, names) for v in value.args))
     return False
