@@ -38,7 +38,6 @@ def test_a_name_that_is_not_supported_is_no_spelling_mistake(part):
 
 
 INSTEAD = {
-    "compute_gmma_descriptor": "T.initialize_wgmma_descriptor",
     "tcgen05_gemm_sp": "T.gemm_sp",
     "tvm_mma_sync": "T.ptx_mma",
 }

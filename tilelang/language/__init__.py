@@ -236,6 +236,7 @@ from tilelang.language.functions import (
     meta_class,
     prim_func,
 )
+from tilelang.language.gmma_descriptors import WGMMADescriptorParams, compute_gmma_descriptor
 from tilelang.language.ladder_emitter import TensorCoreIntrinEmitterWithLadderTransform
 from tilelang.language.launch import (
     ClusterKernel,
@@ -746,6 +747,7 @@ __all__ = [
     "Unroll",
     "Var",
     "Vectorized",
+    "WGMMADescriptorParams",
     "WGMMATensorCoreIntrinEmitter",
     "WGSparseTensorCoreIntrinEmitter",
     "WSInstr",
@@ -861,6 +863,7 @@ __all__ = [
     "cluster_wait",
     "clz",
     "comm_reducer",
+    "compute_gmma_descriptor",
     "const",
     "continue_loop",
     "copy",

@@ -152,7 +152,7 @@ _LAYOUTS = _entries(
     "make_volta_swizzled_layout make_full_bank_swizzled_layout make_half_bank_swizzled_layout "
     "make_mma_swizzle_layout make_cutlass_metadata_layout "
     "make_quarter_bank_swizzled_layout",
-)
+) | {"compute_gmma_descriptor": Entry("layout", "compute_gmma_descriptor", unsupported=frozenset({"region"}))}
 
 _EXPRESSIONS = _entries(
     "expr",
@@ -282,7 +282,8 @@ LANGUAGE: Mapping[str, Entry] = MappingProxyType(
             "PrimFunc prim_func macro inline meta_class Ref SharedBuffer FragmentBuffer LocalBuffer "
             "BaseTileScheduler PersistentTileScheduler GemmWarpPolicy dtype Scalar Tile "
             "TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform KernelLaunchFrame "
-            "WGMMATensorCoreIntrinEmitter SparseTensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter",
+            "WGMMATensorCoreIntrinEmitter SparseTensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter "
+            "WGMMADescriptorParams",
         ),
     }
 )

@@ -107,10 +107,6 @@ RELEASED_NAMES: frozenset[str] = frozenset(_NAMES.split())
 _INSTEAD: tuple[tuple[str, str], ...] = (
     (r".*_sp", "T.gemm_sp multiplies by a matrix with 2 of 4 elements"),
     (
-        r"WGMMADescriptorParams|compute_gmma_descriptor",
-        "T.initialize_wgmma_descriptor describes a tile, T.wgmma_gemm multiplies tiles",
-    ),
-    (
         r"ptx_mma_sm70|tvm_b?mma_sync|tvm_(load|store)_matrix_sync|tvm_fill_fragment",
         "T.gemm, T.ptx_mma and T.ptx_ldmatrix use tensor cores",
     ),

@@ -52,8 +52,10 @@ from tilelang.frontend.scalars import dtype_of_expr
 from tilelang.frontend.suggest import hint, nearest, replacement
 from tilelang.ir.values import Buffer, Region, Unknown
 from tilelang.language.dtypes import DType
+from tilelang.language.gmma_descriptors import WGMMADescriptorParams
 from tilelang.language.names import LANGUAGE
 from tilelang.language.released import instead_of
+from tilelang.layout.swizzle_mode import SwizzleMode
 
 _BUFFER_ATTRIBUTES = ("shape", "dtype", "strides", "name", "scope", "ndim", "data", "access_ptr", "buffer")
 # Methods of plain values that neither reach other objects nor run code of the user's.
@@ -120,6 +122,9 @@ def attribute(run: Run, node: ast.Attribute) -> Any:
         return _buffer_attribute(run, node, owner)
     if isinstance(owner, ir.Expr):
         return _expression_attribute(run, node, owner)
+    if isinstance(owner, WGMMADescriptorParams | SwizzleMode) and hasattr(owner, name):
+        found = getattr(owner, name)
+        return PlainMethod(owner, name) if callable(found) and not isinstance(found, int) else found
     if isinstance(owner, LayoutValue) and name in LAYOUT_METHODS:
         return BoundMethod(LAYOUT_METHODS[name], owner)
     if isinstance(owner, types.ModuleType) and owner.__name__.startswith("tilelang.language"):

@@ -21,6 +21,7 @@ from tilelang.frontend.operations.barrier_calls import BARRIER_CALLS
 from tilelang.frontend.operations.builder_calls import BUILDER_CALLS
 from tilelang.frontend.operations.debug_calls import debug_call
 from tilelang.frontend.operations.extern_calls import EXTERN_CALLS
+from tilelang.frontend.operations.gmma_descriptors import gmma_descriptor
 from tilelang.frontend.operations.hints import HINTS
 from tilelang.frontend.operations.intrinsics import choose, condition_guard, convert_value, evaluate
 from tilelang.frontend.operations.layout_calls import layout_call
@@ -99,6 +100,8 @@ def _call(
             return debug_call(run, entry.op, bound)
         case "reducer":
             return reducer_call(run, entry.op, bound)
+        case "layout" if entry.op == "compute_gmma_descriptor":
+            return gmma_descriptor(run, bound)
         case "layout":
             return layout_call(run, entry.op, bound)
         case "alloc":
