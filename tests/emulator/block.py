@@ -72,6 +72,15 @@ def _number(expr: int | str, known: Mapping[str, int]) -> int:
 
 
 _NO_EFFECT = ("fence_barrier_init", "pdl_trigger", "pdl_sync", "setmaxnreg_inc", "setmaxnreg_dec")
+_COLLECTIVES = frozenset(
+    name.removeprefix("tl.")
+    for name in (
+        *thread_ops.COLLECTIVES,
+        *thread_ops.PART_WARP_REDUCTIONS,
+        thread_ops.SYNC_WARP,
+        thread_ops.NAMED_ARRIVE,
+    )
+)
 Ready = Callable[[], bool]
 Steps = Iterator[Ready]  # what runs until it has to wait for something
 
@@ -258,7 +267,7 @@ class _Block:
             number = 0 if name == "tl.sync" else int(value.args[0].value)
             expected = self.threads if name == "tl.sync" else int(value.args[1].value)
             if len(self.actors) > 1 and expected == mask.sum():
-                self._whole(mask, "a barrier", 32)
+                self._whole(mask, "a barrier", 32, absent=True)
                 who = self.number[mask]  # warps that are here together wait for nobody else
                 self.shared.order.learn(who, self.shared.order.publish(who))
                 return
@@ -466,10 +475,13 @@ class _Block:
         name = str(call.op.name).removeprefix("tl.").removeprefix("cuda.")
         self._count(name)
         if name == "shuffle_xor":
-            self._whole(mask, "a shuffle", 32)
+            self._whole(mask, "a shuffle", 32, absent=True)
             value = np.broadcast_to(np.asarray(self.e.value(call.args[0], mask)), (self.threads,))
-            return value[self.number ^ int(call.args[1].value)]
-        if "tl." + name in thread_ops.COLLECTIVES or name in ("sync_warp", "named_arrive"):
+            source = self.number ^ int(call.args[1].value)
+            if (source[mask] >= self.threads).any():
+                raise EmulationError(f"line {self.line}: a shuffle reads a lane that is not there")
+            return value[np.minimum(source, self.threads - 1)]
+        if name in _COLLECTIVES:
             return self._collective(name, list(call.args), mask)
         if name.startswith("tma_"):
             self._tma(name, list(call.args), mask)
@@ -587,6 +599,12 @@ class _Block:
         if name.startswith("warp_reduce_"):
             self._whole(mask, name, 32)
             return collectives.reduce(name, values[0])
+        if name.startswith("part_warp_reduce_"):
+            self._whole(mask, name, 32, absent=True)
+            try:
+                return collectives.reduce_part(name, *values, mask)
+            except ValueError as error:
+                raise EmulationError(f"line {self.line}: {error}") from None
         if name.startswith("syncthreads_"):
             self._whole(mask, name, self.threads)
             self.shared.barrier()
@@ -718,9 +736,10 @@ class _Block:
         if not mask[self.actor.mask].all():
             raise EmulationError(f"line {self.line}: {what} where only some threads pass")
 
-    def _whole(self, mask: np.ndarray, what: str, size: int) -> None:
-        """An instruction of whole warps or groups."""
-        units = mask.reshape(-1, size)
+    def _whole(self, mask: np.ndarray, what: str, size: int, absent: bool = False) -> None:
+        """An instruction of whole warps or groups. absent: threads that the block lacks need not be there."""
+        rest = np.full(-len(mask) % size, absent and bool(mask[-1]))
+        units = np.concatenate([mask, rest]).reshape(-1, size)
         if (units.any(axis=1) != units.all(axis=1)).any():
             raise EmulationError(f"line {self.line}: {what} where only some threads pass")
 

@@ -60,10 +60,18 @@ def match(name: str, value: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 _STEPS: dict[str, Callable[[Any], Any]] = {
     "sum": lambda x: x.sum(dtype=x.dtype),
-    "max": np.max,
-    "min": np.min,
+    "max": np.fmax.reduce,
+    "min": np.fmin.reduce,
     "bitand": np.bitwise_and.reduce,
     "bitor": np.bitwise_or.reduce,
+}
+
+_TWO: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": np.add,
+    "max": np.fmax,
+    "min": np.fmin,
+    "bitand": np.bitwise_and,
+    "bitor": np.bitwise_or,
 }
 
 
@@ -73,3 +81,23 @@ def reduce(name: str, value: np.ndarray) -> np.ndarray:
     for start in range(0, len(value), WARP):
         result[start : start + WARP] = step(value[start : start + WARP])
     return result
+
+
+def reduce_part(
+    name: str, value: np.ndarray, lane: np.ndarray, count: np.ndarray, mask: np.ndarray
+) -> np.ndarray:
+    """Every step as the helper takes it: what a lane beyond the `count` first ones would give is not used.
+
+    Raises ValueError where a lane that is used is not there.
+    """
+    step = _TWO[name.removeprefix("part_warp_reduce_")]
+    number = np.arange(len(value))
+    if (lane[mask] != number[mask] % WARP).any() or (number - lane + count > len(value))[mask].any():
+        raise ValueError("a reduction counts lanes that are not there")
+    result = value.copy()
+    distance = WARP // 2
+    while distance:
+        above = np.minimum(number + distance, len(value) - 1)
+        result = np.where(lane + distance < count, step(result, result[above]), result)
+        distance //= 2
+    return result[number - lane]

@@ -199,6 +199,30 @@ def votes(A):
 
 
 @tilelang.jit
+def part_of_a_warp(A):
+    """Warps that a block does not fill: its last, its only one, one of a block of two dimensions."""
+    A: T.Tensor((48,), "int32")
+    B = T.empty((5, 48), "int32")
+    C = T.empty((2, 16), "float32")
+    D = T.empty((42,), "int32")
+    with T.Kernel(1, threads=48):
+        tx = T.get_thread_binding()
+        B[0, tx] = T.warp_reduce_sum(A[tx])
+        B[1, tx] = T.warp_reduce_max(A[tx]) + T.ballot(A[tx] > 20)
+        B[2, tx] = T.warp_reduce_min(A[tx] + 100)
+        B[3, tx] = T.warp_reduce_bitand(A[tx] + 64)
+        B[4, tx] = T.warp_reduce_bitor(A[tx]) + T.shfl_xor(A[tx], 15)
+    with T.Kernel(1, threads=16):
+        tx = T.get_thread_binding()
+        C[0, tx] = T.warp_reduce_sum(T.cast(A[tx], "float32") * 0.5)
+        C[1, tx] = T.warp_reduce_max(-T.cast(A[tx], "float32") - 3)
+    with T.Kernel(1, threads=(6, 7)):
+        tx, ty, _ = T.get_thread_bindings()
+        D[ty * 6 + tx] = T.warp_reduce_min(A[ty * 6 + tx])
+    return B, C, D
+
+
+@tilelang.jit
 def matches(A):
     """Which lanes hold the same."""
     A: T.Tensor((64,), "int32")

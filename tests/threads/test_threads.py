@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,27 @@ def _votes(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.stack(b).int(), torch.stack(c)
 
 
+def _part_of_a_warp(a: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def warps(x: torch.Tensor, of: Callable[[torch.Tensor], Any]) -> torch.Tensor:
+        return torch.cat([torch.full((len(w),), float(of(w)), dtype=torch.float64) for w in x.split(_WARP)])
+
+    def fold(x: torch.Tensor, step: Callable[[int, int], int]) -> torch.Tensor:
+        return warps(x, lambda w: reduce(step, w.tolist()))
+
+    b = torch.stack(
+        [
+            warps(a, torch.sum),
+            warps(a, torch.max) + warps(a, lambda w: _bits(w > 20)),
+            warps(a + 100, torch.min),
+            fold(a + 64, int.__and__),
+            fold(a, int.__or__) + lanes(a, lambda t: t ^ 15),
+        ]
+    )
+    first = a[:16].float()
+    c = torch.stack([(first / 2).sum().expand(16), (-first - 3).max().expand(16)])
+    return b.int(), c, warps(a[:42], torch.min).int()
+
+
 def _matches(a: torch.Tensor) -> torch.Tensor:
     same = torch.cat([torch.tensor([_bits(w == v) for v in w]) for w in a.split(_WARP)])
     return torch.stack([same, torch.where(same == 0xFFFFFFFF, same, 0)])
@@ -160,6 +182,7 @@ CASES = [
     Case("shuffles", (random(64), _INTS * 3), _shuffles, lacking=("hip",)),
     Case("warp_sums", (random(4, 256),), lambda a: a.sum(1)),
     Case("votes", (torch.arange(96, dtype=torch.int32) % 40 - 1,), _votes, lacking=("metal", "hip")),
+    Case("part_of_a_warp", (torch.arange(48, dtype=torch.int32) % 31 + 7,), _part_of_a_warp),
     Case(
         "matches",
         (torch.tensor([5] * 32 + [1, 2] * 16, dtype=torch.int32),),

@@ -29,6 +29,8 @@ WARP_REDUCTIONS = (
     "tl.warp_reduce_bitand",
     "tl.warp_reduce_bitor",
 )
+# (value, lane, count) -> the same in a warp of which only the first `count` lanes exist; lowering makes them
+PART_WARP_REDUCTIONS = tuple(name.replace("tl.", "tl.part_") for name in WARP_REDUCTIONS)
 COLLECTIVES = frozenset((*SHUFFLES, *VOTES, *BALLOTS, *MATCHES, *BLOCK_VOTES, *WARP_REDUCTIONS))
 
 SYNC_WARP = "tl.sync_warp"  # (mask)

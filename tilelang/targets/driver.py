@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tilelang.runtime.artifact import Artifact
 
 _SHUFFLES_BY_NUMBER = frozenset({"hip", "metal"})  # one kind of shuffle does for all
+_REDUCES_WHOLE_WARPS = frozenset({"cuda", "hip"})  # by shuffles, which read lanes that may not be there
 
 
 def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
@@ -38,9 +39,10 @@ def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:
     if target.kind != "cuda":
         func = func.with_body(_without_waits(func.body))
     by_number = target.kind in _SHUFFLES_BY_NUMBER
-    launches = [warp_lanes(part, target.warp_size, by_number) for part in split_launches(func)]
-    parts = [_room(target, "lower").lower(part, target) for part in launches]
-    return parts[0] if len(parts) == 1 else merge(parts)
+    parts = target.kind in _REDUCES_WHOLE_WARPS
+    launches = [warp_lanes(part, target.warp_size, by_number, parts) for part in split_launches(func)]
+    lowered = [_room(target, "lower").lower(part, target) for part in launches]
+    return lowered[0] if len(lowered) == 1 else merge(lowered)
 
 
 def _without_waits(stmt: Any) -> Any:

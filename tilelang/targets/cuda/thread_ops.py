@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilelang.targets.emit.intrinsic import Intrinsic
-from tilelang.targets.emit.warp_reductions import warp_reductions
+from tilelang.targets.emit.warp_reductions import part_warp_reductions, warp_reductions
 
 _SHUFFLES = {
     "shfl_sync": "__shfl_sync",
@@ -162,4 +162,10 @@ THREAD_OPS: Mapping[str, Intrinsic] = {
 }"""
     ),
     **warp_reductions(32, "__shfl_xor_sync(0xffffffffu, x, distance)"),
+    **part_warp_reductions(
+        32,
+        "  unsigned lanes = 0xffffffffu >> (32 - count);\n",
+        "__shfl_down_sync(lanes, x, distance)",
+        "__shfl_sync(lanes, x, 0)",
+    ),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilelang.targets.emit.intrinsic import Intrinsic
-from tilelang.targets.emit.warp_reductions import warp_reductions
+from tilelang.targets.emit.warp_reductions import part_warp_reductions, warp_reductions
 
 
 def _block_vote(kind: str, result: str) -> Intrinsic:
@@ -50,4 +50,5 @@ THREAD_OPS: Mapping[str, Intrinsic] = {
     "syncthreads_or": _block_vote("or", "votes != 0"),
     "sync_warp": Intrinsic(inline="__builtin_amdgcn_wave_barrier()"),
     **warp_reductions(64, "shuffle(x, lane_id() ^ distance)", requires=("shuffle", "lane_id")),
+    **part_warp_reductions(64, "", "shuffle(x, lane + distance)", "shuffle(x, 0)", requires=("shuffle",)),
 }
