@@ -168,7 +168,8 @@ def match_all_sync(value: Any, mask: Any = FULL_MASK) -> Scalar:
 def warp_reduce_sum(value: Any) -> Scalar:
     """The sum of `value` over the lanes of the warp, the same in all of them.
 
-    All lanes of the warp that the block has must get here; of a warp that the block does not fill only those count.
+    All lanes that the block has in the warp must get here; where it does not fill its last warp, only those
+    lanes count.
     """
     raise OutsideKernelError("warp_reduce_sum")
 
