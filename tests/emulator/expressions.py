@@ -14,7 +14,7 @@ from tvm import tirx as X
 
 from tests.emulator.memory import numpy_dtype
 from tilelang.arch.float_formats import FORMATS
-from tilelang.ir.math_ops import LDG, NAN_KEEPING
+from tilelang.ir.math_ops import FFS, LDG, NAN_KEEPING
 from tilelang.reference.expressions import FUNCTIONS, leading_zeros, popcount
 
 Load = Callable[[Any, Any, np.ndarray], np.ndarray]  # (buffer, index expression, mask) -> values
@@ -171,7 +171,7 @@ class Expressions:
         name = str(expr.op.name)
         if name == LDG:
             return self.value(expr.args[0], mask)
-        plain = name in NAN_KEEPING or name.startswith(("tl.fast_", "tl.ieee_"))
+        plain = name in (*NAN_KEEPING, *FFS.values()) or name.startswith(("tl.fast_", "tl.ieee_"))
         if name.startswith("tl.") and not plain:
             return self._call(expr, mask)
         name = name.partition(".")[2]

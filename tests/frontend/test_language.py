@@ -50,6 +50,21 @@ def test_values(statement: str, value: str):
     assert store.partition(" = ")[2] == value
 
 
+@pytest.mark.parametrize(
+    ("opened", "loops"),
+    [
+        ("T.serial(4) as i", "for i in T.serial(4):"),
+        ("T.Parallel(4, 8) as (i, j)", "for i, j in T.Parallel(4, 8):"),
+        ("T.grid(4, 8) as (i, j)", "for i, j in T.grid(4, 8):"),
+        ("T.Pipelined(3, num_stages=2)", "for _ in T.Pipelined(3, num_stages=2):"),
+        ("T.serial(4) as i, T.unroll(8) as j", "for i in T.serial(4):\n    for j in T.unroll(8):"),
+    ],
+)
+def test_with_opens_a_loop(opened: str, loops: str):
+    inside = "    " * (loops.count("\n") + 1) + "f[0, 0] = 1"
+    assert lines_of(f"with {opened}:\n    f[0, 0] = 1") == lines_of(f"{loops}\n{inside}")
+
+
 def test_and_or_not_and_chains_are_conditions_of_the_kernel():
     lines = lines_of("""
         if 0 < bx < 3 and not (bx == 1) or f[0, 0] > 0:

@@ -55,6 +55,19 @@ def text_at(statements: str) -> tuple[str, str, str]:
             "T.nextafter(T.bfloat16(bx), 1.0)",
             "bfloat16",
         ),
+        (
+            "T.annotate_layout({s: T.Layout((64, 64), lambda i, j: (i, j + bx))})",
+            "bad-arguments",
+            "lambda i, j: (i, j + bx)",
+            "depends on `bx`, which is known only while the kernel runs",
+        ),
+        ("x = T.Range(0, 0.5)", "bad-arguments", "0.5", "`end` must be an integer"),
+        (
+            "x = T.q_multiply_shift(bx, 3, bx, 1)",
+            "bad-arguments",
+            "T.q_multiply_shift(bx, 3, bx, 1)",
+            "must be numbers known at compile time",
+        ),
         ("f[0] = 1", "index-count", "f[0]", "`f` has 2 dimensions (64, 64), but the subscript has 1"),
         ("f[0, bx / 2] = 1", "float-index", "bx / 2", "use `//`"),
         ("f[0, 1.5] = 1", "float-index", "1.5", "must be an integer"),
@@ -369,7 +382,7 @@ def test_endless_loops_end_with_a_hint():
 @pytest.mark.parametrize(
     "statement",
     [
-        "x = T.Range(0, 4)",  # TVM's own builders are part of the language
+        "x = T.IterVar(0, 4)",  # TVM's own builders are part of the language
         "x = T.completely_new_thing()",  # like nothing we know: perhaps a newer language
     ],
 )

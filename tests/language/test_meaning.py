@@ -10,6 +10,9 @@ from types import ModuleType
 
 import pytest
 
+from tests.cuda.kernels import lower_text
+from tests.emulator.block import run
+from tests.emulator.memory import poison
 from tilelang.language.names import LANGUAGE
 
 torch = pytest.importorskip("torch")
@@ -101,6 +104,11 @@ INTEGERS: dict[str, tuple[str, str]] = {
         "T.index_to_coordinates(x + 50, (3, 5, 7))[1] * 10 + T.index_to_coordinates(y, [4, 3])[0]",
         "(x + 50) // 7 % 5 * 10 + y // 3",
     ),
+    "q_multiply_shift": ("T.q_multiply_shift(x * 1000, y + 8, 3, -1)", "(x * 1000 * (y + 8) + 8) // 16"),
+    "q_multiply_shift_per_axis": (
+        "T.q_multiply_shift_per_axis(x, y, y % 3, y % 4, 5, True, True)",
+        "((x << y % 3) * y + (1 << 4 + y % 4)) // (1 << 5 + y % 4)",
+    ),
     "align_up": ("T.align_up(y + 20, y)", "(y + 20 + y - 1) // y * y"),
     "abs": ("T.abs(x)", "x.abs()"),
     "max": ("T.max(x, y)", "torch.maximum(x, y)"),
@@ -190,6 +198,24 @@ def test_right_on_the_cpu(
     module = load(path)
     x, y = inputs(dtype)
     torch.testing.assert_close(module.k(x, y), module.reference(x, y), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(("name", "dtype", "ours", "theirs"), CASES, ids=IDS)
+def test_reference_and_emulator_know_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, ours: str, theirs: str
+):
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "cpu")
+    path = tmp_path / "one_function.py"
+    path.write_text(module_text(dtype, ours, theirs), encoding="utf-8")
+    module = load(path)
+    x, y = inputs(dtype)
+    wanted = module.reference(x, y)
+    found = module.k.compile(x, y).reference(x, y)
+    torch.testing.assert_close(found, wanted, rtol=2e-5, atol=2e-6)
+    lowered = lower_text(path.read_text(), "cuda:sm_80")
+    result = poison((N,), dtype)
+    run(lowered, {"X": x.numpy(), "Y": y.numpy(), "Z": result})
+    torch.testing.assert_close(torch.from_numpy(result), wanted, rtol=1e-4, atol=2e-6)
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_80", "hip:gfx942", "metal"])

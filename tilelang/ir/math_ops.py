@@ -32,6 +32,8 @@ EXACT = {
     "__tan": X.tan,
     "fast_rcp": lambda x: X.Div(X.const(1.0, str(x.ty.dtype)), x),
 }
+# The number of the lowest bit that is set, from 1 on, 0 for 0, of 32 and of 64 bits: int32.
+FFS = {32: "tl.ffs", 64: "tl.ffs_64"}
 # A read of global memory that nothing writes while the kernel runs; the argument is the element.
 LDG = "tl.ldg"
 # The larger and the smaller of two floats, NaN where either is. Kernels name them through TVM's own registry.

@@ -22,6 +22,11 @@ def ramp(base: Any, stride: int, lanes: int) -> Scalar:
     raise OutsideKernelError("ramp")
 
 
+def Range(begin: Any, end: Any) -> Any:
+    """The numbers from `begin` up to but not including `end`, as `.min` and `.extent`."""
+    raise OutsideKernelError("Range")
+
+
 def var(dtype: DTypeLike, name: str = "") -> Scalar:
     """A variable that `T.let` or `T.Let` gives its value."""
     raise OutsideKernelError("var")

@@ -363,6 +363,25 @@ def nextafter(x1: Any, x2: Any) -> Scalar:
     raise OutsideKernelError("nextafter")
 
 
+def q_multiply_shift(x: Any, y: Any, q: int, s: int) -> Scalar:
+    """The product of two integers with `q` fractional bits, times 2 ** s, rounded to the nearest, half up.
+
+    Computed in 64 bits, in the dtype of x. A negative `s` shifts to the right.
+    """
+    raise OutsideKernelError("q_multiply_shift")
+
+
+def q_multiply_shift_per_axis(
+    x: Any, y: Any, ls: Any, rs: Any, q: Any, is_lshift_required: Any, is_rshift_required: Any
+) -> Scalar:
+    """(x << ls) * y >> (q + rs), rounded to the nearest, half up, in 64 bits.
+
+    The shifts may differ from element to element. Without `is_lshift_required` x is not shifted; `rs` counts
+    either way.
+    """
+    raise OutsideKernelError("q_multiply_shift_per_axis")
+
+
 def likely(cond: Any) -> Scalar:
     """`cond`, which mostly holds."""
     raise OutsideKernelError("likely")

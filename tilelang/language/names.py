@@ -159,6 +159,7 @@ _EXPRESSIONS = _entries(
     "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt pow fma fmod sigmoid erf "
     "sin cos tan asin acos atan atan2 sinh cosh tanh "
     "asinh acosh atanh hypot copysign ldexp nextafter fabs popcount clz __ffs align_up likely __ldg "
+    "q_multiply_shift q_multiply_shift_per_axis "
     "index_to_coordinates "
     "__exp __exp10 __log __log2 __log10 __sin __cos __tan fast_rcp "
     "ieee_add ieee_sub ieee_mul ieee_fmaf ieee_frcp ieee_fsqrt ieee_frsqrt ieee_fdiv dp4a "
@@ -233,7 +234,7 @@ _BUILDERS = _entries(
     "tvm_warp_shuffle_down tvm_warp_activemask __fns is_float4 is_float4_e2m1fn is_f8f6f4_family "
     "get_tvm_dtype is_float4_e2m1_unpacked validate_gemm_ab_dtypes meta_var type_annotation tvm_access_ptr "
     "Assert "
-    "Ramp ramp var Let let Call isnullptr reads writes sblock_attr env_thread mma_fill mma_store "
+    "Ramp ramp Range var Let let Call isnullptr reads writes sblock_attr env_thread mma_fill mma_store "
     "annotate_ws_schedule annotate_ws_pipeline_depth "
     "WSOpRef WSSync WSRole WSPipeline WSScope WSSchedule WSInstr",
 ) | {

@@ -94,6 +94,8 @@ def _plain(float64: bool, node: ir.Call) -> Any:
         return node.args[0]
     if name in _FAST:
         return _FAST[name](*node.args)
+    if name in math_ops.FFS.values():
+        return _lowest_bit(*node.args)
     if name in math_ops.NAN_KEEPING:
         return _keeping_nan(name, *node.args)
     found = math_ops.read_ieee(name)
@@ -187,6 +189,14 @@ def _leading_zeros(x: Any) -> Any:
     for shift in (1, 2, 4, 8, 16, 32)[: 6 if width == 64 else 5]:
         filled = X.bitwise_or(filled, X.shift_right(filled, X.const(shift, f"uint{width}")))
     return X.Cast("int32", X.popcount(X.bitwise_not(filled)))
+
+
+def _lowest_bit(x: Any) -> Any:
+    """How many bits change where 1 is subtracted."""
+    dtype = str(x.ty.dtype)
+    changed = X.bitwise_xor(x, X.Sub(x, X.const(1, dtype)))
+    count = X.Cast("int32", X.popcount(changed))
+    return X.Select(X.EQ(x, X.const(0, dtype)), X.const(0, "int32"), count)
 
 
 def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:

@@ -77,6 +77,13 @@ def leading_zeros(x: Any) -> Any:
     return (np.maximum.accumulate(_bits(x), axis=-1) == 0).sum(axis=-1)
 
 
+def lowest_bit(x: Any) -> Any:
+    """The number of the lowest bit that is set, from 1 on; 0 for 0."""
+    array = np.asarray(x)
+    set_up_to = _bits(array ^ (array - 1)).sum(axis=-1)
+    return np.where(array == 0, 0, set_up_to)
+
+
 # Functions by the name behind the dot of their operation.
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "exp": np.exp,
@@ -126,9 +133,12 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "popcount": popcount,
     "clz": leading_zeros,
     "copysign": np.copysign,
+    "nextafter": lambda x, y: np.nextafter(x, y).astype(np.float64),
     "hypot": np.hypot,
     "ldexp": lambda x, n: x * np.power(2.0, n),
     "likely": lambda x: x,
+    "ffs": lowest_bit,
+    "ffs_64": lowest_bit,
     # Approximations as what they approximate, and before any rounding.
     "fast_exp": np.exp,
     "fast_exp10": lambda x: np.power(10.0, x),
@@ -263,10 +273,12 @@ class Expressions:
         function = FUNCTIONS.get(short)
         if function is None:
             raise NoMeaning(f"the reference does not know the function {short}")
+        dtype = dtype_of(expr)
         args = [self.value(a, active) for a in expr.args]
+        if short == "nextafter":  # the numbers of the dtype, unlike those of all other results
+            args = [rounded(a, dtype) for a in args]
         with np.errstate(all="ignore"):
             found = function(*args)
-        dtype = dtype_of(expr)
         return found if is_float(dtype) else np.asarray(found).astype(numpy_dtype(dtype))
 
     def _reinterpret(self, expr: Any, active: np.ndarray) -> Any:

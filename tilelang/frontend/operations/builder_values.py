@@ -17,7 +17,7 @@ from tilelang.frontend.model import BufferData
 from tilelang.frontend.names import store_element
 from tilelang.frontend.operations.named_intrinsics import NAMED_CALLS
 from tilelang.frontend.operations.thread_calls import THREAD_CALLS
-from tilelang.frontend.operators import binary, cast, literal
+from tilelang.frontend.operators import binary, cast, fold, literal
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, dtype_of_expr, named_type, read_element, scalar
 from tilelang.ir.prove import substitute
@@ -35,6 +35,26 @@ class ScheduleNote:
     """A part of a schedule that the author writes for warps; nothing follows it."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class ValueRange:
+    """`T.Range(begin, end)`: a value with two attributes."""
+
+    min: Any
+    extent: Any
+
+
+def _range(run: Run, call: Bound) -> Any:
+    ends = [scalar(run, call.value(name), call.span_of(name)) for name in ("begin", "end")]
+    lost = any_unknown(ends)
+    if lost is not None:
+        return lost
+    for name, value in zip(("begin", "end"), ends, strict=True):
+        if not isinstance(value, ir.Expr | int) or isinstance(value, bool):
+            what = f"`{name}` must be an integer, not {named_type(value)}"
+            return run.report(BAD_ARGUMENTS, call.span_of(name), callee=call.callee, what=what)
+    return ValueRange(ends[0], fold(binary(ast.Sub, ends[1], ends[0])))
 
 
 def _ramp(run: Run, call: Bound) -> Any:
@@ -250,6 +270,7 @@ def _nothing(run: Run, call: Bound) -> None:
 BUILDER_VALUES: Mapping[str, Callable[[Run, Bound], Any]] = {
     "Ramp": _ramp,
     "ramp": _ramp,
+    "Range": _range,
     "var": _variable,
     "Let": _with_values,
     "let": _let,

@@ -20,6 +20,7 @@ from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
 from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.dtypes import is_float, looks_like_dtype, read_dtype
+from tilelang.frontend.operations.fixed_point import multiply_shift, multiply_shift_per_axis
 from tilelang.frontend.operations.machine_math import is_machine_math, machine_math
 from tilelang.frontend.operations.random_numbers import random_call
 from tilelang.frontend.operators import (
@@ -76,8 +77,9 @@ _ROUND: dict[str, tuple[Callable[[Any], Any], Callable[[float], float]]] = {
 _ROUNDING_MODES = ("ties-to-even", "ties-away-from-zero")
 _CLASSIFY = {
     "isnan": (X.isnan, math.isnan),
-    "isinf": (X.isinf, math.isinf),
-    "isfinite": (X.isfinite, math.isfinite),
+    # NaN is neither equal to a number nor below one.
+    "isinf": (lambda x: X.EQ(X.abs(x), _infinity(x)), math.isinf),
+    "isfinite": (lambda x: X.LT(X.abs(x), _infinity(x)), math.isfinite),
 }
 _PYTHON = {
     "floordiv": ast.FloorDiv,
@@ -161,9 +163,14 @@ def _classify(op: str, value: Any, traced: bool) -> Any:
     if not is_float(dtype):
         return op == "isfinite"
     # TIRX classifies the IEEE widths only.
-    return _CLASSIFY[op][0](
-        cast("float32", value) if element_bits(dtype) <= 16 and dtype != "float16" else value
+    wide = (
+        cast("float32", value) if element_bits(dtype) <= 16 and (dtype, op) != ("float16", "isnan") else value
     )
+    return _CLASSIFY[op][0](wide)
+
+
+def _infinity(like: Any) -> Any:
+    return X.const(math.inf, dtype_of_expr(like))
 
 
 def ceildiv(a: Any, b: Any) -> Any:
@@ -290,6 +297,8 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "copysign": _two_floats(X.copysign, math.copysign),
     "nextafter": _nextafter,
     "ldexp": _ldexp,
+    "q_multiply_shift": multiply_shift,
+    "q_multiply_shift_per_axis": multiply_shift_per_axis,
     "pow": _pow,
     "fmod": _two_floats(X.fmod, math.fmod),
     "atan2": _two_floats(X.atan2, math.atan2),

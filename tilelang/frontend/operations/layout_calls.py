@@ -21,6 +21,7 @@ from tilelang.frontend.model import NativeMethod
 from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_unknown, named_type, scalar
 from tilelang.frontend.tensors import read_shape
+from tilelang.ir.prove import free_vars
 from tilelang.ir.values import Buffer, Region, Unknown, as_int, show
 from tilelang.language.layouts import Fragment, Layout
 from tilelang.language.metadata_layouts import metadata_place
@@ -159,6 +160,7 @@ def layout_of(function: Any, shape: tuple[Any, ...], span: Span) -> LayoutValue 
     _check_numbers(parts)
     texts = {v.__chandle__(): str(v.name) for v in names}
     constant = _constant_shape(shape)
+    _check_names(parts, [*names, *(v for n in shape for v in free_vars(n))])
     if constant is not None:
         grid = np.meshgrid(*(np.arange(n) for n in constant), indexing="ij")
         drafts = [Annotation("formula", constant, place=formula_text(p, texts)) for p in parts]
@@ -190,6 +192,14 @@ def _check_numbers(parts: list[Any]) -> None:
     for part in parts:
         if isinstance(part, bool) or not isinstance(part, int | ir.Expr):
             raise ValueError(f"it gives {named_type(part)} instead of integers")
+
+
+def _check_names(parts: list[Any], known: list[ir.Var]) -> None:
+    """A layout is one for the whole kernel: it depends on the indices, and on sizes that its shape names."""
+    handles = {v.__chandle__() for v in known}
+    others = sorted({str(v.name) for p in parts for v in free_vars(p) if v.__chandle__() not in handles})
+    if others:
+        raise ValueError(f"it depends on `{others[0]}`, which is known only while the kernel runs")
 
 
 def _upper(value: Any, ends: dict[int, Any]) -> Any:
@@ -231,7 +241,9 @@ def _fragment_of(
     unknown = any_unknown([thread, register])
     if unknown is not None:
         return unknown
-    _check_numbers([thread] if register is None else [thread, register])
+    given_parts = [thread] if register is None else [thread, register]
+    _check_numbers(given_parts)
+    _check_names(given_parts, [*names, copy])
     texts = {v.__chandle__(): str(v.name) for v in (*names, copy)}
     made = Annotation("fragment", shape, thread=formula_text(thread, texts), replicate=copies, place="0")
     if register is None:

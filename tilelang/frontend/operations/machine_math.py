@@ -113,13 +113,13 @@ def _count(op: str, value: Any) -> Any:
     if is_float(dtype):
         raise TypeError(f"bits are counted in integers, not in a {dtype}")
     width = element_bits(dtype)
+    if op == "__ffs":
+        wide = cast("uint32", value) if width < 32 else value
+        return tile_ops.call(math_ops.FFS[max(width, 32)], [wide], dtype="int32")
     wide = value
     if width < 32:  # of the number's own bits, not of copies of its sign
         wide = cast("uint32", value)
         wide = X.bitwise_and(wide, X.const((1 << width) - 1, "uint32"))
-    if op == "__ffs":
-        lowest = X.bitwise_and(wide, X.bitwise_not(wide) + X.const(1, dtype_of_expr(wide)))
-        return X.const(max(width, 32), "int32") - cast("int32", X.clz(lowest))
     if op == "popcount":
         return cast(dtype if width >= 32 else "int32", X.popcount(wide))
     counted = cast("int32", X.clz(wide))

@@ -42,6 +42,7 @@ from tilelang.frontend.model import (
     RecordFunction,
 )
 from tilelang.frontend.not_supported import is_not_supported
+from tilelang.frontend.operations.builder_values import ValueRange
 from tilelang.frontend.operations.layout_calls import LAYOUT_METHODS, LayoutValue
 from tilelang.frontend.python.early_reads import declared_dtype
 from tilelang.frontend.python.functions import call_function
@@ -122,7 +123,7 @@ def attribute(run: Run, node: ast.Attribute) -> Any:
         return _buffer_attribute(run, node, owner)
     if isinstance(owner, ir.Expr):
         return _expression_attribute(run, node, owner)
-    if isinstance(owner, WGMMADescriptorParams | SwizzleMode) and hasattr(owner, name):
+    if isinstance(owner, WGMMADescriptorParams | SwizzleMode | ValueRange) and hasattr(owner, name):
         found = getattr(owner, name)
         return PlainMethod(owner, name) if callable(found) and not isinstance(found, int) else found
     if isinstance(owner, LayoutValue) and name in LAYOUT_METHODS:

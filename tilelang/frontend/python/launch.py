@@ -22,6 +22,7 @@ from tilelang.frontend.operations.launches import SOURCE_ENTRY, launched, may_la
 from tilelang.frontend.operators import disjunction
 from tilelang.frontend.python.branch_builders import branch_builder, is_branch_builder, one_by_one
 from tilelang.frontend.python.discovery import resolve
+from tilelang.frontend.python.loops import frame_loop
 from tilelang.frontend.python.targets import assign
 from tilelang.frontend.python.thread_launches import with_thread_launch
 from tilelang.frontend.regions import join, take_changes, traced_region
@@ -67,11 +68,7 @@ def _with_items(run: Run, node: ast.With, items: list[ast.withitem]) -> Flow | N
     if isinstance(value, Frame) and value.name in ("sblock", "ws_op"):
         return _with_items(run, node, rest)
     if isinstance(value, Frame):
-        run.report(
-            UNSUPPORTED_PYTHON,
-            run.span(item.context_expr),
-            what=f"T.{value.name} is a loop: write `for ... in`",
-        )
+        return frame_loop(run, _as_for(node, item, rest), value)
     if isinstance(value, Unknown) and run.launch is None and _is_launch(run, item.context_expr):
         run.complete = False  # a launch with arguments that are not known: its body says nothing
         for name in assigned_names(run.source, [node]):
@@ -81,6 +78,13 @@ def _with_items(run: Run, node: ast.With, items: list[ast.withitem]) -> Flow | N
     if item.optional_vars is not None:
         assign(run, item.optional_vars, Unknown("what this `with` gives is not known to the compiler"))
     return _with_items(run, node, rest)
+
+
+def _as_for(node: ast.With, item: ast.withitem, rest: list[ast.withitem]) -> ast.For:
+    """`with T.serial(n) as i:` as `for i in T.serial(n):`, which it means."""
+    target = item.optional_vars or ast.copy_location(ast.Name("_", ast.Store()), item.context_expr)
+    body: list[ast.stmt] = [ast.copy_location(ast.With(rest, node.body), node)] if rest else node.body
+    return ast.copy_location(ast.For(target, item.context_expr, body, []), node)
 
 
 def _with_attr(run: Run, node: ast.With, rest: list[ast.withitem], frame: Frame) -> Flow | None:

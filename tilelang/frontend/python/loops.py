@@ -47,7 +47,7 @@ def for_statement(run: Run, node: ast.For) -> Flow | None:
                 UNSUPPORTED_PYTHON, span, what="T.Kernel is a launch: write `with T.Kernel(...) as bx:`"
             )
             return None
-        return _frame_loop(run, node, value)
+        return frame_loop(run, node, value)
     if isinstance(value, range) and in_plain_function(run) and not _runs_on_device(run, value):
         return _python_loop(run, node, value, span)  # Python runs such a function, so it may index lists
     if isinstance(value, range | SymbolicRange) and (run.launch is not None or _runs_on_device(run, value)):
@@ -90,7 +90,8 @@ def symbolic_range(run: Run, args: list[Any], span: Span) -> Any:
 # -- loops of the kernel
 
 
-def _frame_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
+def frame_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
+    """A loop over what a call of the language gave: T.serial, T.Parallel, T.Pipelined, ..."""
     note_kernel_statement(run, frame.span, f"the loop over T.{frame.name}")
     if frame.name == "Persistent":
         return persistent_loop(run, node, frame)

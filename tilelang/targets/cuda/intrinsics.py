@@ -178,6 +178,8 @@ def _keeping_nan(name: str) -> Intrinsic:
 
 def _machine_math() -> dict[str, Intrinsic]:
     found = {name: Intrinsic(inline=f"{function}({{0}})") for name, function in _FAST.items()}
+    found["ffs"] = Intrinsic(inline="__ffs({0})")
+    found["ffs_64"] = Intrinsic(inline="__ffsll({0})")
     found["ldg"] = Intrinsic(inline="__ldg(&{0})")
     found["fast_rcp"] = Intrinsic(inline="__fdividef(1.0f, {0})")
     for name in ("max", "min"):
