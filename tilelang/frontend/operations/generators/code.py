@@ -27,9 +27,8 @@ class Code:
 
     def variable(self, name: str, dtype: str, value: Any) -> Buffer:
         """A number of the thread that changes."""
-        buffer = new_buffer(self.run, "local.var", (1,), dtype, self.span, fallback=name)
+        buffer = new_buffer(self.run, "local.var", (1,), dtype, self.span, fallback=name, init=value)
         self.run.emit(Alloc(buffer, self.span))
-        self.set(buffer, value)
         return buffer
 
     def array(self, name: str, dtype: str, values: Sequence[Any]) -> Buffer:
@@ -58,10 +57,11 @@ class Code:
         return var
 
     @contextmanager
-    def loop(self, extent: int, name: str) -> Iterator[ir.Var]:
+    def loop(self, extent: int, name: str, unrolled: bool = False) -> Iterator[ir.Var]:
         var = self.run.fresh(name)
         body: list[Any] = []
-        self.run.emit(For(Loop("serial", (var,), (0,), (extent,), self.span), body))
+        kind = "unroll" if unrolled else "serial"
+        self.run.emit(For(Loop(kind, (var,), (0,), (extent,), self.span), body))
         with self.run.nested(body):
             yield var
 

@@ -7,7 +7,6 @@ is the seed, the upper half of the counter the sequence.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +57,7 @@ class Philox:
         taken = code.named("rng_n", code.read(self.taken))
         code.set(self.taken, X.Add(taken, X.const(count, "uint64")))
         places = [taken, *(code.named("rng_m", X.Add(taken, X.const(k, "uint64"))) for k in range(1, count))]
-        return [_word(place, self, code.named, code.read) for place in places]
+        return [_word(place, self, code) for place in places]
 
 
 def begin(code: Code, start: Start) -> Philox:
@@ -77,28 +76,30 @@ def begin(code: Code, start: Start) -> Philox:
     )
 
 
-def _word(taken: Any, state: Philox, name: Callable[[str, Any], Any], read: Callable[[Buffer], Any]) -> Any:
+def _word(taken: Any, state: Philox, code: Code) -> Any:
     """Number `taken` of the sequence."""
-    low, high = halves(X.shift_right(taken, X.const(2, "uint64")))
-    counter = [name("rng_x", low), name("rng_y", high), *(name("rng_s", read(b)) for b in state.sequence)]
-    key = [name("rng_k", read(b)) for b in state.key]
-    for turn in range(_ROUNDS):
-        if turn:
-            key = [
-                name("rng_k", X.Add(k, X.const(s, "uint32"))) for k, s in zip(key, _KEY_STEPS, strict=True)
-            ]
-        products = [
-            name("rng_p", X.Mul(X.Cast("uint64", counter[2 * k]), X.const(_MULTIPLIERS[k], "uint64")))
-            for k in (0, 1)
-        ]
-        (low0, high0), (low1, high1) = (halves(p) for p in products)
-        first = X.bitwise_xor(X.bitwise_xor(high1, counter[1]), key[0])
-        third = X.bitwise_xor(X.bitwise_xor(high0, counter[3]), key[1])
-        counter = [
-            name(f"rng_{letter}", v) for letter, v in zip("xyzw", (first, low1, third, low0), strict=True)
-        ]
-    place = name("rng_i", X.bitwise_and(X.Cast("uint32", taken), X.const(3, "uint32")))
-    chosen = counter[3]
-    for k in (2, 1, 0):
-        chosen = X.Select(X.EQ(place, X.const(k, "uint32")), counter[k], chosen)
-    return name("rng_word", chosen)
+    starts = [*halves(X.shift_right(taken, X.const(2, "uint64"))), *(code.read(b) for b in state.sequence)]
+    x, y, z, w = (
+        code.variable(f"rng_{letter}", "uint32", v) for letter, v in zip("xyzw", starts, strict=True)
+    )
+    key = [
+        code.variable(name, "uint32", code.read(b))
+        for name, b in zip(("rng_round_key_low", "rng_round_key_high"), state.key, strict=True)
+    ]
+    with code.loop(_ROUNDS, "rng_round", unrolled=True):
+        p, q = (
+            code.named(name, X.Mul(X.Cast("uint64", code.read(v)), X.const(factor, "uint64")))
+            for name, v, factor in zip(("rng_p", "rng_q"), (x, z), _MULTIPLIERS, strict=True)
+        )
+        (low_p, high_p), (low_q, high_q) = halves(p), halves(q)
+        code.set(x, X.bitwise_xor(X.bitwise_xor(high_q, code.read(y)), code.read(key[0])))
+        code.set(y, low_q)
+        code.set(z, X.bitwise_xor(X.bitwise_xor(high_p, code.read(w)), code.read(key[1])))
+        code.set(w, low_p)
+        for part, step in zip(key, _KEY_STEPS, strict=True):
+            code.set(part, X.Add(code.read(part), X.const(step, "uint32")))
+    place = code.named("rng_place", X.bitwise_and(X.Cast("uint32", taken), X.const(3, "uint32")))
+    chosen: Any = code.read(w)
+    for k, v in ((2, z), (1, y), (0, x)):
+        chosen = X.Select(X.EQ(place, X.const(k, "uint32")), code.read(v), chosen)
+    return code.named("rng_word", chosen)
