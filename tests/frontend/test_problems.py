@@ -61,6 +61,18 @@ def text_at(statements: str) -> tuple[str, str, str]:
             "lambda i, j: (i, j + bx)",
             "depends on `bx`, which is known only while the kernel runs",
         ),
+        (
+            "if T.all_of(bx < 1, f[0, 0] > 0): pass",
+            "bad-arguments",
+            "f[0, 0] > 0",
+            "one tile or slice, not 2 values; conditions are joined as in `i < m and j < n`",
+        ),
+        (
+            "if T.any_of([bx < 1]): pass",
+            "bad-arguments",
+            "[bx < 1]",
+            "not a list; conditions are joined as in `i < m or j < n`",
+        ),
         ("x = T.Range(0, 0.5)", "bad-arguments", "0.5", "`end` must be an integer"),
         (
             "x = T.q_multiply_shift(bx, 3, bx, 1)",

@@ -84,3 +84,24 @@ def test_a_call_is_made_for_what_it_does_though_its_value_is_dropped() -> None:
         made = call.format('T.call_extern("int32", "put", T.address_of(B[i]), A[i])')
         text_of = text.format(source="", imports="pass", call=made)
         assert "put(&B[tx], A[tx]);" in str(lower_text(text_of).source.text)
+
+
+WAITS = """
+@tilelang.jit
+def k(A):
+    A: T.Tensor((64,), "float32")
+    with T.Kernel(1, threads=64):
+        T.pdl_trigger()
+        T.call_extern("void", "cudaGridDependencySynchronize")
+        A[T.get_thread_binding()] += 1
+        T.pdl_sync()
+"""
+
+
+@needs_compiler
+def test_waits_for_the_kernel_before_have_the_names_that_cuda_gives_them() -> None:
+    made = lower_text(WAITS, "cuda:sm_90")
+    text = made.source.text
+    assert text.count("cudaGridDependencySynchronize();") == 2  # T.pdl_sync, and by name
+    assert text.count("cudaTriggerProgrammaticLaunchCompletion();") == 1
+    compile_source(made.source, made.target)

@@ -12,7 +12,8 @@ FRAGMENT_CROSS_THREAD = Rule(
     "layout",
     Severity.ERROR,
     "An iteration may touch only the fragment elements of its own thread.",
-    "{access} is not in step with {var}, so on {target} it belongs to another thread than the iteration: "
+    "{access} is not in step with {var}: as the fragment is spread over the threads of {target}, "
+    "some iterations run on another thread than the one that holds it: "
     "use a shared copy of the fragment here (T.alloc_shared, T.copy)",
 )
 FRAGMENT_DIAGONAL = replace(
@@ -23,8 +24,9 @@ FRAGMENT_DIAGONAL = replace(
 )
 FRAGMENT_TWO_FORMS = replace(
     FRAGMENT_CROSS_THREAD,
-    message="this loop touches both {access} and {other}; on {target} one thread cannot own both "
-    "elements in every iteration: use a shared copy of the fragment here (T.alloc_shared, T.copy)",
+    message="this loop touches both {access} and {other}: as the fragment is spread over the threads of "
+    "{target}, two of them hold these elements in some iterations: "
+    "use a shared copy of the fragment here (T.alloc_shared, T.copy)",
 )
 
 FRAGMENT_SERIAL_ACCESS = Rule(

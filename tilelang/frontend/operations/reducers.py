@@ -8,6 +8,7 @@ from typing import Any
 from tvm import tirx as X
 
 from tilelang.diagnostics.rules.python import BAD_ARGUMENTS
+from tilelang.diagnostics.span import Span
 from tilelang.frontend.arguments import Bound
 from tilelang.frontend.model import Late
 from tilelang.frontend.operations.intrinsics import compute
@@ -100,6 +101,13 @@ def _update(run: Run, call: Bound) -> None:
     run.emit(Store(buffer, at, folded, call.span, run.context))
 
 
+def refuse_conditions(run: Run, op: str, found: str, span: Span) -> Unknown:
+    """T.any_of and T.all_of of conditions instead of a tile."""
+    joined = "i < m or j < n" if op == "any_of" else "i < m and j < n"
+    what = f"asks about the elements of one tile or slice, {found}; conditions are joined as in `{joined}`"
+    return run.report(BAD_ARGUMENTS, span, callee=f"T.{op}", what=what)
+
+
 def _question(run: Run, op: str, call: Bound) -> Any:
     """A loop of each thread over the elements: their disjunction or conjunction in a variable."""
     value = call.value("buffer")
@@ -110,8 +118,7 @@ def _question(run: Run, op: str, call: Bound) -> Any:
     if isinstance(region, Unknown):
         return region
     if not isinstance(region, Region):
-        what = f"takes a tile or a slice of one, not {named_type(value)}"
-        return run.report(BAD_ARGUMENTS, span, callee=call.callee, what=what)
+        return refuse_conditions(run, op, f"not {named_type(value)}", span)
     extents = list(region.extents)
     if any(isinstance(e, Unknown) for e in extents) or not region.buffer.known:
         return run.unknown("the extents of the tile are not known")

@@ -27,7 +27,7 @@ from tilelang.frontend.operations.intrinsics import choose, condition_guard, con
 from tilelang.frontend.operations.layout_calls import layout_call
 from tilelang.frontend.operations.named_intrinsics import NAMED_CALLS
 from tilelang.frontend.operations.packed_pairs import is_packed_pair, packed_pair
-from tilelang.frontend.operations.reducers import reducer_call
+from tilelang.frontend.operations.reducers import reducer_call, refuse_conditions
 from tilelang.frontend.operations.thread_calls import THREAD_CALLS
 from tilelang.frontend.operations.tile_ops import record_operation
 from tilelang.frontend.operations.vectors import is_vector_call, vector_call
@@ -78,6 +78,8 @@ def _call(
     if isinstance(node.func, ast.Name):
         note_renamed(run, name, callee_span, "")
     kwargs = without_removed(run, node, name, kwargs)
+    if name in ("any_of", "all_of") and len(args) > 1:
+        return refuse_conditions(run, name, f"not {len(args)} values", args[1].span)
     meant = "threads" if entry.op == "Kernel" else None  # a launch has a body
     bound = bind_arguments(run, signature_of(function), f"T.{name}", args, kwargs, span, callee_span, meant)
     if isinstance(bound, Unknown):

@@ -81,6 +81,10 @@ CUDA = Dialect(
         "float8_e4m3fn": "cuda_fp8.h",
         "float8_e5m2": "cuda_fp8.h",
     },
+    extern_includes=dict.fromkeys(
+        ("cudaTriggerProgrammaticLaunchCompletion", "cudaGridDependencySynchronize"),
+        "cuda_device_runtime_api.h",
+    ),
     functions=FUNCTIONS,
     intrinsics=INTRINSICS,
     declarations={TENSOR_MAP: DECLARATION},

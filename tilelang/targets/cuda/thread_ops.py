@@ -17,6 +17,8 @@ _SHUFFLES = {
     "shfl_down": "__shfl_down_sync",
 }
 
+_DEVICE_RUNTIME = ("cuda_device_runtime_api.h",)  # nvcc knows it anyway, NVRTC does not
+
 
 def _on_barrier(name: str, instruction: str, more: str = "") -> Intrinsic:
     """PTX ISA, mbarrier: `instruction` with the barrier's address as %0 and a number as %1."""
@@ -119,16 +121,8 @@ THREAD_OPS: Mapping[str, Intrinsic] = {
   return rank;
 }"""
     ),
-    "pdl_trigger": Intrinsic(
-        """void pdl_trigger() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}"""
-    ),
-    "pdl_sync": Intrinsic(
-        """void pdl_sync() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}"""
-    ),
+    "pdl_trigger": Intrinsic(inline="cudaTriggerProgrammaticLaunchCompletion()", includes=_DEVICE_RUNTIME),
+    "pdl_sync": Intrinsic(inline="cudaGridDependencySynchronize()", includes=_DEVICE_RUNTIME),
     "setmaxnreg_inc": _registers("inc"),
     "setmaxnreg_dec": _registers("dec"),
     **{name: Intrinsic(inline=f"{call}({{3}}, {{0}}, {{1}}, {{2}})") for name, call in _SHUFFLES.items()},

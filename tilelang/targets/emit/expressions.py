@@ -501,7 +501,10 @@ class Expressions:
         for arg in list(e.args)[1:]:
             if type(arg) is ir.Call and arg.op.name == "tirx.address_of":
                 self.passed.add(self.storage(arg.args[0].source).name)
-        return f"{e.args[0].value}({', '.join(self.show(a) for a in list(e.args)[1:])})", ATOM
+        name = str(e.args[0].value)
+        if name in self.dialect.extern_includes:
+            self.used_includes.add(self.dialect.extern_includes[name])
+        return f"{name}({', '.join(self.show(a) for a in list(e.args)[1:])})", ATOM
 
     def _address_of(self, e: Any) -> Text:
         load = e.args[0]
