@@ -58,7 +58,9 @@ def test_there_are_examples():
 def test_shared_bytes(file: str, kernel: str, target: str):
     facts, lowered = of_example(file, kernel, target)
     assert facts.shared_bytes is not None
-    if facts.shared_exact:
+    if "freed" in lowered.layouts:  # what its warp groups wait for is no tile of the author's
+        assert 0 < lowered.plan.shared_bytes - facts.shared_bytes <= 1024
+    elif facts.shared_exact:
         assert facts.shared_bytes == lowered.plan.shared_bytes
     else:
         assert facts.shared_bytes <= lowered.plan.shared_bytes

@@ -10,6 +10,7 @@ import pytest
 from tests.cuda.kernels import HEAD, lower_example
 from tests.emulator.block import run
 from tilelang.analysis.check import check_program
+from tilelang.arch.cuda import DISABLE_WARP_SPECIALISED
 from tilelang.arch.target import parse_target
 from tilelang.facts.kernel_facts import KernelFacts
 from tilelang.frontend.environments.specialise import trace_static
@@ -58,7 +59,8 @@ def both(text: str, target: str) -> tuple[KernelFacts, LoweredKernel]:
     module, chosen = StaticModule("kernel.py", HEAD + text), parse_target(target)
     program = trace_static(module, module.kernels[0])
     facts, _ = check_program(program, chosen, HEAD + text)
-    return facts, lower(prim_func_of(program, chosen, HEAD + text), chosen)
+    func = prim_func_of(program, chosen, HEAD + text).with_attr(DISABLE_WARP_SPECIALISED, True)
+    return facts, lower(func, chosen)
 
 
 def gathered(lowered: LoweredKernel) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from tests.cuda.kernels import HEAD
 from tests.emulator.block import run
 from tests.emulator.memory import EmulationError, SharedMemory, numpy_dtype, poison
 from tilelang.analysis.check import check_program
-from tilelang.arch.cuda import DISABLE_WGMMA
+from tilelang.arch.cuda import DISABLE_WARP_SPECIALISED, DISABLE_WGMMA
 from tilelang.arch.target import parse_target
 from tilelang.frontend.environments.specialise import trace_static
 from tilelang.frontend.environments.static_module import StaticModule
@@ -72,10 +72,10 @@ def gemm_text(
 
 
 def lowered_for(text: str, wgmma: bool | None, target: str = "cuda:sm_90", **sizes: int) -> LoweredKernel:
-    """The kernel with wgmma asked for, refused, or left to the default."""
+    """The kernel with wgmma asked for, refused, or left to the default, and one warp group for all."""
     module = StaticModule("kernel.py", HEAD + text)
     program = trace_static(module, module.kernels[0], {k: str(v) for k, v in sizes.items()})
-    func = prim_func_of(program, parse_target(target), text)
+    func = prim_func_of(program, parse_target(target), text).with_attr(DISABLE_WARP_SPECIALISED, True)
     if wgmma is not None:
         func = func.with_attr(DISABLE_WGMMA, not wgmma)
     return lower(func, parse_target(target))

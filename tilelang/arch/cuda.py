@@ -96,7 +96,7 @@ WGMMA_SM = 90
 # sm_90a where it fits and pays. A kernel decides for itself by this attribute (a pass configuration): True
 # refuses it, False asks for it even where it does not seem to pay.
 DISABLE_WARP_SPECIALISED = "tl.disable_warp_specialized"
-WARP_SPECIALISED_BY_DEFAULT = False
+WARP_SPECIALISED_BY_DEFAULT = True
 DISABLE_TMA = "tl.disable_tma_lower"  # refuses it too: without TMA there is nothing to share out
 # (operand dtype, accumulator dtype) that are emitted as wgmma.mma_async (PTX ISA 9.7.16.5). 8-bit operands of
 # one kind mix (`mixed_operands`). float32 is TF32, whose low 13 bits the instruction ignores.

@@ -10,9 +10,10 @@ Not: kernels with thread code, barriers or addresses of their own, and copies th
 
 Whether it is worth it where nobody asks for it (`worth`): the threads that compute must be free to do so
 while tiles arrive, which products by wgmma are and those by mma.sync are not; the loop must come back to a
-version, else all copies are on their way anyhow; and an iteration must be long beside two waits on barriers,
-which 64×64×32 products are. `SPLITS` gives a multiprocessor as many blocks as shared memory and fragments
-have room for.
+version, else all copies are on their way anyhow; an iteration must be long beside two waits on barriers,
+which 64×64×32 products are; and a multiprocessor must hold more than half the blocks that it would of the
+plain kernel, whose other blocks compute too while tiles arrive. `SPLITS` gives it as many as shared memory
+and fragments have room for.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ _TILE_OPS = frozenset(
 _MOST_DIMENSIONS, _MOST_BOX, _UNIT = 5, 256, 16  # of a tensor map, its box, its rows and strides (bytes)
 _ROOM = 44  # registers for all but fragments: addresses, numbers of loops, parts of results on their way
 _AT_ONCE = 28  # registers of a thread that the compiler needs beside the accumulators of one wgmma
+_OWN = 1024  # bytes of shared memory that a block has for itself
+_REGISTERS, _MOST_REGISTERS = 65536, 255  # of a multiprocessor, of a thread
 _LEAST_PRODUCTS = 64 * 64 * 32  # of an iteration, for it to be long beside two waits
 
 
@@ -116,6 +119,7 @@ def specialise_warps(
         split = work.split(loop, producers, shared_bytes, blocks)
         if not asked:
             worth(loop, by_wgmma)
+            work.check_crowd(loop, producers, shared_bytes, split)
     except _Refused as refused:
         return refused.args[0]
     body = work.make(loop, producers, bound, split)
@@ -190,14 +194,7 @@ class _Specialiser:
     def split(self, loop: X.For, producers: list[Producer], shared_bytes: int, blocks: int | None) -> Split:
         """How registers are shared out. Raises _Refused where the fragments have no room."""
         held = _ROOM + sum(self._registers(b) for b in _allocated(self._body))
-        of_tiles = {p.buffer.__chandle__(): _stages(loop) for p in producers}
-        tiles = [b for b in _allocated(self._body) if b.scope().startswith("shared")]
-        if any(constant(n) is None for b in tiles for n in b.shape):
-            raise _refuse("the size of a tile is known only at run time")
-        shared = sum(
-            math.prod(shape_of(b)) * bits_of(str(b.dtype)) // 8 * of_tiles.get(b.__chandle__(), 1)
-            for b in tiles
-        )
+        shared = self._shared(loop, producers)
         # The compiler refuses an instruction whose registers are more than the launch gives a thread.
         gemms = [Gemm.read(c) for c in calls(self._body) if tile_ops.is_call(c, tile_ops.GEMM)]
         once = max([min(self._registers(g.c.source), g.shape[1] // 2, 128) for g in gemms], default=0)
@@ -206,7 +203,32 @@ class _Specialiser:
             roomy = [s for s in roomy if s.blocks == blocks]
         if not roomy:
             raise _refuse(f"a thread needs about {held} registers, more than it would get")
-        return next((s for s in roomy if s.blocks * (shared + 1024) <= shared_bytes), roomy[-1])
+        return next((s for s in roomy if s.blocks * (shared + _OWN) <= shared_bytes), roomy[-1])
+
+    def check_crowd(self, loop: X.For, producers: list[Producer], shared_bytes: int, split: Split) -> None:
+        """Raises _Refused where the plain kernel would have twice the blocks on a multiprocessor: as many as
+        shared memory and the registers of its largest fragment leave room for (fragments that are not needed
+        at once share registers). Two of three are no loss (an fp8 product with scales per block gains 17 %),
+        one of two is (fp8, int8 and attention on 256 threads lose 7 to 22 %; H200, 1 December 2026).
+        """
+        largest = max(map(self._registers, _allocated(self._body)), default=0)
+        plain = min(
+            shared_bytes // (self._shared(loop, producers) + _OWN),
+            _REGISTERS // (self._threads * min(_ROOM + largest, _MOST_REGISTERS)),
+        )
+        if plain >= 2 * split.blocks:
+            raise _refuse(f"a multiprocessor would hold {split.blocks} of its blocks instead of {plain}")
+
+    def _shared(self, loop: X.For, producers: list[Producer]) -> int:
+        """Bytes of shared memory, every version counted. Raises _Refused where they are not known."""
+        of_tiles = {p.buffer.__chandle__(): _stages(loop) for p in producers}
+        tiles = [b for b in _allocated(self._body) if b.scope().startswith("shared")]
+        if any(constant(n) is None for b in tiles for n in b.shape):
+            raise _refuse("the size of a tile is known only at run time")
+        return sum(
+            math.prod(shape_of(b)) * bits_of(str(b.dtype)) // 8 * of_tiles.get(b.__chandle__(), 1)
+            for b in tiles
+        )
 
     def _registers(self, buffer: ir.Var) -> int:
         """Of one thread, about: a row's numbers are held by the four threads of a quad."""
@@ -341,8 +363,8 @@ class _Ring:
             mins, extents = [version, *(r.min for r in p.copy.dst.region)], [index(1)]
             extents += [r.extent for r in p.copy.dst.region]
             src, dst = substitute(p.copy.src, {loop.loop_var: k}), tile_ops.region(tile, mins, extents)
-            policy = p.copy.eviction_policy
-            body.append(TmaCopy(src, dst, _place(self.loaded, version), policy, p.stmt.span).call())
+            loaded, policy = _place(self.loaded, version), p.copy.eviction_policy
+            body.append(TmaCopy(src, dst, loaded, eviction_policy=policy, span=p.copy.span).call())
         body.append(_call("tl.mbarrier_arrive", [_place(self.loaded, version)], at))
         notes = {LOOP_KIND: "serial"}
         return X.For(k, loop.min, loop.extent, X.ForKind.SERIAL, seq(body), annotations=notes, span=at)

@@ -67,7 +67,8 @@ def lower_tma_copy(stmt: Any, block: Block, alone: bool) -> Any:
     if not load:
         issued.append(_call("tma_store_arrive", [], copy))
     rank = len(extents)
-    block.note_instruction(copy.span, f"TMA {'load' if load else 'store'}, {rank}-D, {len(boxes)} boxes")
+    count = "1 box" if len(boxes) == 1 else f"{len(boxes)} boxes"
+    block.note_instruction(copy.span, f"TMA {'load' if load else 'store'}, {rank}-D, {count}")
     first = seq(issued)
     if not alone:
         number = block.thread if copy.leader is None else X.FloorMod(block.thread, index(copy.leader))
