@@ -171,3 +171,22 @@ def test_a_kernel_takes_them():
 def test_registers_that_are_counted_have_a_formula_where_each_thread_holds_one():
     spread = T.Fragment([8], forward_thread_fn=lambda i, copy: i + copy * 8, replicate=4)
     assert str(spread).endswith("forward_index: (0,))")
+
+
+def test_a_fragment_is_a_layout_of_registers():
+    held = T.Fragment((32,), forward_thread_fn=lambda i: i // 2, forward_index_fn=lambda i: i % 2)
+    assert isinstance(held, T.Layout)
+    assert held(5) == [1]
+    assert held.expand([2]).is_equal(T.Layout((2, 32), lambda i, j: (i, j % 2)))
+    assert not held.is_equal(T.Layout((32,), lambda i: i % 2))
+
+
+def test_what_annotations_say():
+    for annotation, scope, strides in (
+        (T.Tensor((4, 8), "float16"), "global", (8, 1)),
+        (T.Tensor((4,), scope="shared"), "shared", (1,)),
+        (T.StridedTensor((4, 4), (9, 1)), "global", (9, 1)),
+    ):
+        assert (annotation.scope(), annotation.strides) == (scope, strides)
+    macro_parameters = T.SharedBuffer((4,)), T.FragmentBuffer((4,)), T.LocalBuffer((4,))
+    assert [p.scope() for p in macro_parameters] == ["shared.dyn", "local.fragment", "local"]

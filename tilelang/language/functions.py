@@ -120,11 +120,17 @@ def is_meta_class(cls: type) -> bool:
 class MacroBuffer:
     """Annotation of a macro's parameter that takes a tile: its memory, shape and dtype, for readers."""
 
+    _SCOPE = ""
+
     def __init__(self, shape: Any = None, dtype: Any = "float32", *args: Any, **kwargs: Any) -> None:
         self.shape, self.dtype = shape, dtype
 
     def __class_getitem__(cls, item: Any) -> Any:
         return cls(*item) if isinstance(item, tuple) else cls(item)
+
+    def scope(self) -> str:
+        """The memory that the parameter takes tiles of."""
+        return self._SCOPE
 
 
 class SharedBuffer(MacroBuffer):
@@ -132,13 +138,19 @@ class SharedBuffer(MacroBuffer):
     dtype)`.
     """
 
+    _SCOPE = "shared.dyn"
+
 
 class FragmentBuffer(MacroBuffer):
     """Annotation of a macro's parameter that takes a fragment."""
 
+    _SCOPE = "local.fragment"
+
 
 class LocalBuffer(MacroBuffer):
     """Annotation of a macro's parameter that takes an array private to each thread."""
+
+    _SCOPE = "local"
 
 
 class Ref:

@@ -73,13 +73,12 @@ class Layout(IndexMap):
         return Layout(self.get_output_shape(), lookup(back, self.get_input_shape(), self.map_forward_index))
 
     def expand(self, leading_shape: Any) -> Layout:
-        """The same behind further dimensions, which stay as they are."""
+        """The same behind further dimensions, which stay as they are; of a fragment, its registers."""
         leading = extents_of(leading_shape)
-        own = self.given["forward_fn"]
         count = len(leading)
 
         def expanded(*indices: Any) -> list[Any]:
-            return [*indices[:count], *extents_of(own(*indices[count:]))]
+            return [*indices[:count], *self.map_forward_index(indices[count:])]
 
         return Layout([*leading, *self.get_input_shape()], expanded)
 
@@ -122,7 +121,7 @@ class Layout(IndexMap):
         return f"Layout({listed(self.get_input_shape())} -> {listed(reach)}, {shown})"
 
 
-class Fragment(IndexMap):
+class Fragment(Layout):
     """Which thread holds which element of a fragment, and in which of its registers.
 
     forward_fn: indices (and, with replicate > 1, the number of the copy last) -> (thread, register). Or give
@@ -140,7 +139,8 @@ class Fragment(IndexMap):
     ) -> None:
         if forward_fn is None and forward_thread_fn is None:
             raise TypeError("T.Fragment needs forward_fn, or forward_thread_fn")
-        super().__init__(
+        IndexMap.__init__(
+            self,
             shape=shape,
             forward_fn=forward_fn,
             forward_thread_fn=forward_thread_fn,
@@ -236,8 +236,10 @@ class Fragment(IndexMap):
         before = itertools.takewhile(lambda point: point != own, points(self.get_input_shape()))
         return [sum(self._thread(point, 0) == mine for point in before)]
 
-    def is_equal(self, other: Fragment) -> bool:
+    def is_equal(self, other: Layout) -> bool:
         """Whether both give every element of equal tiles to the same threads and registers."""
+        if not isinstance(other, Fragment):
+            return False
         shape = self.get_input_shape()
         if shape != other.get_input_shape() or self.replicate_size != other.replicate_size:
             return False
@@ -247,7 +249,9 @@ class Fragment(IndexMap):
             for p in points(shape)
         )
 
-    def repeat(self, repeats: Any, repeat_on_thread: bool = False, lower_dim_first: bool = True) -> Fragment:
+    def repeat(  # pyright: ignore[reportIncompatibleMethodOverride]  # so the language has it
+        self, repeats: Any, repeat_on_thread: bool = False, lower_dim_first: bool = True
+    ) -> Fragment:
         """Copies of it side by side, `repeats` along each dimension: in further registers, or in further
         threads (repeat_on_thread). lower_dim_first: copies along the last dimension are numbered first.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilelang.arch.dtypes import canonical_dtype
@@ -35,8 +34,26 @@ if TYPE_CHECKING:
 
 else:
 
-    @dataclass(frozen=True, eq=False)
-    class Tensor:
+    class _Annotation:
+        """What an annotation says of a tensor, as code around kernels reads it."""
+
+        name = ""
+
+        def __init__(self, shape: Any, dtype: DTypeLike, data: Any, scope: str | None) -> None:
+            self.shape, self.dtype, self.data = shape, dtype, data
+            self._scope = scope
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            return cls(*item) if isinstance(item, tuple) else cls(item)
+
+        def __repr__(self) -> str:
+            return f"T.{type(self).__name__}({self.shape}, {self.dtype})"
+
+        def scope(self) -> str:
+            """The memory: "global" if none was given."""
+            return self._scope or "global"
+
+    class Tensor(_Annotation):
         """A tensor argument in global memory: `A: T.Tensor((M, K), T.float16)`, also `T.Tensor[[M, K],
         T.float16]`.
 
@@ -47,37 +64,42 @@ else:
         tensor is contiguous, row-major; T.StridedTensor takes others.
         """
 
-        shape: Any
-        dtype: DTypeLike = float32
-        data: Any = None
-        scope: str | None = None
+        def __init__(
+            self, shape: Any, dtype: DTypeLike = float32, data: Any = None, scope: str | None = None
+        ) -> None:
+            super().__init__(shape, dtype, data, scope)
 
-        def __class_getitem__(cls, item: Any) -> Tensor:
-            return cls(*item) if isinstance(item, tuple) else cls(item)
+        @property
+        def strides(self) -> tuple[Any, ...]:
+            """Row-major steps, in elements."""
+            extents = tuple(self.shape) if isinstance(self.shape, tuple | list) else (self.shape,)
+            steps: list[Any] = [1]
+            for extent in extents[:0:-1]:
+                steps.append(steps[-1] * extent)
+            return tuple(reversed(steps))
 
-    @dataclass(frozen=True, eq=False)
-    class StridedTensor:
+    class StridedTensor(_Annotation):
         """A tensor argument with strides of its own, in elements: `T.StridedTensor((M, N), (s, 1),
         T.float16)`, also `T.StridedTensor[(M, N), (s, 1), T.float16]`.
 
         Raises ValueError if `shape` and `strides` differ in length.
         """
 
-        shape: Any
-        strides: Any
-        dtype: DTypeLike = float32
-        scope: str | None = None
-        data: Any = None
-
-        def __post_init__(self) -> None:
-            if isinstance(self.shape, tuple | list) and len(self.shape) != len(self.strides):
+        def __init__(
+            self,
+            shape: Any,
+            strides: Any,
+            dtype: DTypeLike = float32,
+            scope: str | None = None,
+            data: Any = None,
+        ) -> None:
+            super().__init__(shape, dtype, data, scope)
+            if isinstance(shape, tuple | list) and len(shape) != len(strides):
                 raise ValueError(
-                    f"T.StridedTensor needs one stride per dimension: the shape has {len(self.shape)}, "
-                    f"the strides have {len(self.strides)}"
+                    f"T.StridedTensor needs one stride per dimension: the shape has {len(shape)}, "
+                    f"the strides have {len(strides)}"
                 )
-
-        def __class_getitem__(cls, item: Any) -> StridedTensor:
-            return cls(*item) if isinstance(item, tuple) else cls(item)
+            self.strides = strides
 
 
 Buffer = Tensor  # the older name
