@@ -68,7 +68,7 @@ def read_name(run: Run, node: ast.Name) -> Any:
             if region.kind == "loop" and key not in region.reads:
                 region.reads[key] = run.span(node)
     if isinstance(value, DynamicSize | SizeExpression):
-        return _size(run, value)
+        return known_size(run, value)
     if isinstance(value, Buffer):
         span = run.span(node)
         run.uses.setdefault((span, id(value)), value)
@@ -89,8 +89,12 @@ def read_name(run: Run, node: ast.Name) -> Any:
     return value
 
 
-def _size(run: Run, size: DynamicSize | SizeExpression) -> Any:
-    """A run-time size: a symbol inside the kernel, itself while there is no signature to solve it from."""
+def known_size(run: Run, size: Any) -> Any:
+    """A run-time size that running Python made: a symbol inside the kernel, itself while there is no
+    signature to solve it from. Any other value is itself.
+    """
+    if not isinstance(size, DynamicSize | SizeExpression):
+        return size
     value = symbolic_size(run, size) if run.signature.node_scope is not None else size
     return _used(run, value) if isinstance(value, ir.Var) else value
 

@@ -9,26 +9,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilelang.language.dtypes import DType, DTypeLike
-from tilelang.language.tensors import dynamic
-from tilelang.language.values import OutsideKernelError, Scalar, Tile
-
-
-class PrimExpr:
-    """Annotation of a macro's parameter that takes a number of the kernel."""
+from tilelang.language.values import DynamicSize, OutsideKernelError, Scalar, Tile
 
 
 class AnyDType:
     """Annotation of a parameter that takes a dtype in any spelling."""
 
 
-def Var(name: str, dtype: DTypeLike = "int32") -> Any:
-    """A size solved at each launch, as `T.dynamic(name, dtype)` makes it."""
-    return dynamic(name, dtype)
+PrimExpr = Scalar  # `isinstance(size, T.PrimExpr)`, and the annotation of a macro's parameter
+Var = DynamicSize
 
 
-def SizeVar(name: str, dtype: DTypeLike = "int32") -> Any:
+class SizeVar(DynamicSize):
     """A size solved at each launch, as `T.dynamic(name, dtype)` makes it."""
-    return dynamic(name, dtype)
 
 
 def Add(a: Any, b: Any) -> Scalar:

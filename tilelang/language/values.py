@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilelang.arch.dtypes import canonical_dtype
+
 
 class OutsideKernelError(RuntimeError, ValueError):
     """A name of the language was called by running Python instead of standing in a kernel.
@@ -94,11 +96,14 @@ class Scalar:
 @dataclass(frozen=True, eq=False)
 class DynamicSize(Scalar):
     """A size that is solved from the arguments' shapes at each launch. Every call of `T.dynamic` makes a
-    new one.
+    new one, and `T.Var(name, dtype)` too; `isinstance(size, T.Var)` tells it from a number.
     """
 
     name: str
     dtype: str = "int32"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", canonical_dtype(self.dtype))
 
     def __str__(self) -> str:
         return self.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tvm import ir
@@ -20,6 +20,8 @@ from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_traced, any_unknown, is_traced, kept, scalar
 from tilelang.frontend.traced_values import builtin_needs_value, print_fix, traced_text
 from tilelang.ir.values import Buffer, Region, Unknown
+from tilelang.language.tensors import Tensor
+from tilelang.language.values import DynamicSize, Scalar
 
 Args = list[Argument]
 Kwargs = dict[str, Argument]
@@ -252,8 +254,12 @@ def _isinstance(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwa
     if isinstance(value, Instance):
         return any(_is_subclass(value.cls, k) for k in kinds)
     if all(isinstance(k, type) for k in kinds):
-        return isinstance(value, kinds)
+        return isinstance(value, (*kinds, *(_NODES[k] for k in kinds if k in _NODES)))
     return Unknown("the type of this value is not known")
+
+
+# What the language's classes are while a kernel is read: `isinstance(n, T.Var)`.
+_NODES: Mapping[type, type] = {DynamicSize: ir.Var, Scalar: ir.Expr, Tensor: Buffer}
 
 
 def _is_subclass(cls: ClassValue, kind: Any) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
-from tilelang.frontend.names import read_name
+from tilelang.frontend.names import known_size, read_name
 from tilelang.frontend.python import expressions as e
 from tilelang.frontend.python import statements as s
 from tilelang.frontend.python.attributes import attribute
@@ -20,12 +21,22 @@ from tilelang.frontend.run import Environment, Evaluate, Execute, Limits, Run
 from tilelang.frontend.scope import Scope
 from tilelang.frontend.source import Source
 
+
+def _with_sizes(evaluate: Evaluate) -> Evaluate:
+    """The same where containers, objects and functions hold a size: `sizes["m"]`, `config.m`."""
+
+    def evaluated(run: Run, node: Any) -> Any:
+        return known_size(run, evaluate(run, node))
+
+    return evaluated
+
+
 EXPRESSIONS: dict[type[ast.expr], Evaluate] = {
-    ast.Attribute: attribute,
+    ast.Attribute: _with_sizes(attribute),
     ast.Await: e.unsupported,
     ast.BinOp: e.binary_expression,
     ast.BoolOp: e.boolean_expression,
-    ast.Call: call,
+    ast.Call: _with_sizes(call),
     ast.Compare: e.comparison,
     ast.Constant: e.constant,
     ast.Dict: e.dict_display,
@@ -43,7 +54,7 @@ EXPRESSIONS: dict[type[ast.expr], Evaluate] = {
     ast.SetComp: e.set_comprehension,
     ast.Slice: slice_value,
     ast.Starred: e.starred,
-    ast.Subscript: subscript,
+    ast.Subscript: _with_sizes(subscript),
     ast.Tuple: e.tuple_display,
     ast.UnaryOp: e.unary_expression,
     ast.Yield: e.yielded,
