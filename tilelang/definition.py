@@ -24,7 +24,7 @@ from tilelang.ir.tile_program import TileProgram
 from tilelang.jit.compiling import prim_func_of, raise_errors
 from tilelang.jit.options import default_target
 from tilelang.jit.tile_function import TileFunction
-from tilelang.language.functions import PrimFunc
+from tilelang.language.functions import KernelFunction
 
 # Operations are verified for some target; only what holds on each of them is raised at the definition.
 _ANY_TARGET = Target("cuda", "sm_90")
@@ -56,7 +56,7 @@ class Definition:
             return None
 
 
-def define(kernel: PrimFunc) -> None:
+def define(kernel: KernelFunction) -> None:
     """Read `kernel` and keep what was read as its `definition`; none for one whose source is not to be had.
 
     Raises KernelError with the mistakes that no target would accept.

@@ -24,7 +24,7 @@ from tilelang.frontend.environments.specialise import known_specialisations, tra
 from tilelang.frontend.environments.static_module import StaticModule
 from tilelang.ir.build import build_prim_func
 from tilelang.ir.tile_program import TileProgram
-from tilelang.language.functions import PrimFunc
+from tilelang.language.functions import KernelFunction
 
 LAUNCH = """\
 with T.Kernel({grid}, threads=128) as bx:
@@ -234,7 +234,7 @@ def eager(draw: st.DrawFn) -> str:
 
 def run_live(value: Any, read: TileProgram, values: Mapping[str, Any]) -> TileProgram | None:
     """The program of a running function; None if not all that it needs is known."""
-    function = value if isinstance(value, PrimFunc) else getattr(value, "function", value)
+    function = value if isinstance(value, KernelFunction) else getattr(value, "function", value)
     if read.style == "eager":
         return trace_eager(function, dict(values))
     if isinstance(function, types.FunctionType | functools.partial | functools._lru_cache_wrapper):

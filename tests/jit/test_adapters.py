@@ -160,3 +160,24 @@ class TestTheShownC:
         tilelang.register_c_postproc(lambda code, target: None)
         with pytest.raises(TypeError, match="returned NoneType"):
             tilelang.compile(rows, target="c")
+
+
+def test_a_call_may_say_how_it_is_launched(kernel):
+    a, b = torch.ones(3, 16), torch.zeros(6, 16)
+    kernel(a, b, stream=0, skip_tensor_validation=True)
+    assert torch.equal(b[::2], a + 1)
+    kernel(a, B=b.zero_(), stream=None)
+    assert torch.equal(b[1::2], a - 1)
+    with pytest.raises(ValueError, match="no input steam"):
+        kernel(a, b, steam=0)
+
+
+def test_a_parameter_may_be_called_stream():
+    @T.prim_func
+    def main(stream: T.Tensor((4,), "float32"), B: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=1):
+            for i in T.serial(4):
+                B[i] = stream[i] * 2
+
+    doubled = tilelang.compile(main, out_idx=-1, target="c")
+    assert torch.equal(doubled(stream=torch.ones(4)), torch.full((4,), 2.0))

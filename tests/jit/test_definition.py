@@ -143,6 +143,7 @@ def test_a_kernel_answers_as_its_tile_function():
     assert kernel.attrs["global_symbol"] == "kernel" and len(kernel.params) == 1
     assert "def kernel" in kernel.script()
     assert isinstance(kernel, T.PrimFunc)
+    assert isinstance(tilelang.compile(kernel, target="c").prim_func, T.PrimFunc)
 
 
 def doubled(n):

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, Protocol, overload
 from tilelang.jit.functions import JITFunction, compile_kernel
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions
-from tilelang.language.functions import PrimFunc
+from tilelang.language.functions import KernelFunction
 from tilelang.language.values import Tile
 
 _log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def jit(
 
 
 def _jitted(func: Any, options: CompileOptions) -> Any:
-    return compile_kernel(func, options) if isinstance(func, PrimFunc) else JITFunction(func, options)
+    return compile_kernel(func, options) if isinstance(func, KernelFunction) else JITFunction(func, options)
 
 
 def compile(

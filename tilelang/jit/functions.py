@@ -31,7 +31,7 @@ from tilelang.jit.compiling import compile_func, compile_program, prim_func_of, 
 from tilelang.jit.kernel import JITKernel
 from tilelang.jit.options import CompileOptions, check_backend, default_target_stamp
 from tilelang.jit.tile_function import TileFunction
-from tilelang.language.functions import PrimFunc
+from tilelang.language.functions import KernelFunction
 from tilelang.language.surroundings import keep_surroundings
 from tilelang.language.values import OutsideKernelError
 from tilelang.runtime.tensors import is_torch, unpacked, view
@@ -540,7 +540,7 @@ def _is_kernel(made: Any) -> bool:
     """Whether it comes from `@T.prim_func`, not from tvm: once it has been read, such a kernel is also an
     instance of tvm's class.
     """
-    return issubclass(type(made), PrimFunc)
+    return issubclass(type(made), KernelFunction)
 
 
 def _only_function(module: IRModule) -> X.PrimFunc:
@@ -554,7 +554,7 @@ def _only_function(module: IRModule) -> X.PrimFunc:
     return functions[0]
 
 
-def _traced(made: PrimFunc, options: CompileOptions) -> TileProgram:
+def _traced(made: KernelFunction, options: CompileOptions) -> TileProgram:
     if options.out_idx is None and made.definition is not None:
         return made.definition.program
     return trace_lazy(made, out_idx=options.out_idx)
@@ -615,7 +615,7 @@ def _returns_kernel(
     except TypeError:
         return None
     try:
-        return isinstance(function(*bound.args, **bound.kwargs), PrimFunc | X.PrimFunc)
+        return isinstance(function(*bound.args, **bound.kwargs), KernelFunction | X.PrimFunc)
     except (OutsideKernelError, TypeError):
         return False
 

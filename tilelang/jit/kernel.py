@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tilelang.arch.target import parse_target
 from tilelang.jit.adapter.base import BaseKernelAdapter, adapter_of
+from tilelang.jit.call_options import on_stream, take_options
 from tilelang.jit.kernel_param import KernelParam, kernel_params
 from tilelang.jit.kernel_target import KernelTarget
 from tilelang.jit.options import CompileOptions
@@ -92,12 +93,18 @@ class JITKernel:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Launch on torch tensors (numpy arrays on the CPU). Returns the output, a list of several, or None.
 
-        named: inputs by their parameters' names, after those by position. Raises ArgumentError before
-        anything is written if shapes, dtypes, strides or devices do not fit.
+        named: inputs by their parameters' names, after those by position; `stream` launches on another stream
+        than torch's current one. Raises ArgumentError before anything is written if shapes, dtypes, strides
+        or devices do not fit.
         """
+        if not named:
+            return self._loaded(*args)
+        plan = self.artifact.plan
+        options = take_options(plan, named)
         if named:
-            args = (*args, *in_order(self.artifact.plan, len(args), named))
-        return self._loaded(*args)
+            args = (*args, *in_order(plan, len(args), named))
+        with on_stream(options.get("stream"), args):
+            return self._loaded(*args)
 
     def load(self) -> None:
         """Load the binary now; the first call does it by itself."""

@@ -8,8 +8,10 @@ from typing import Any
 
 from tvm import tirx as X
 
+from tilelang.language.functions import PrimFunc
 
-class TileFunction(X.PrimFunc):
+
+class TileFunction(X.PrimFunc, PrimFunc):
     """`kernel.prim_func` and what `get_tir` returns: a `tirx.PrimFunc` with a `buffer_map`.
 
     tvm's own has none, for its parameters are the tensors themselves: each has a shape and a dtype.

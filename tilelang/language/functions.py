@@ -14,6 +14,14 @@ _C = TypeVar("_C", bound=type)
 
 
 class PrimFunc:
+    """What `isinstance(f, T.PrimFunc)` asks for: a kernel as it is written, or the tile function read from it
+    (`kernel.prim_func`, `get_tir`).
+    """
+
+    __slots__ = ()
+
+
+class KernelFunction(PrimFunc):
     """A kernel written by hand, as a lazy factory returns it: `tilelang.compile` takes it.
 
     `function` is the undecorated Python function, whose source the compiler reads; it is never called.
@@ -32,7 +40,7 @@ class PrimFunc:
         tirx.PrimFunc)`, and what takes a tile function takes this (`__tvm_ffi_object__`).
         """
         definition = self.__dict__.get("definition")
-        return PrimFunc if definition is None else definition.kind
+        return KernelFunction if definition is None else definition.kind
 
     def __tvm_ffi_object__(self) -> Any:
         """The tile function, for `IRModule({"main": main})` and whatever else of tvm takes one."""
@@ -173,7 +181,7 @@ if TYPE_CHECKING:
         ...
 else:
 
-    def define(kernel: PrimFunc) -> PrimFunc:
+    def define(kernel: KernelFunction) -> KernelFunction:
         """Let the compiler read a kernel where it is defined. Raises KernelError with its mistakes."""
         importlib.import_module("tilelang.definition").define(kernel)
         return kernel
@@ -195,7 +203,7 @@ else:
         Returned by a lazy factory under `@tilelang.jit`, or compiled by `tilelang.compile`. The kernel is
         read here, with the names as they are now; mistakes that no target would accept are raised.
         """
-        return prim_func if func is None else define(PrimFunc(func))
+        return prim_func if func is None else define(KernelFunction(func))
 
     def macro(func: Callable[..., Any] | None = None) -> Any:
         """Mark a function whose body is written into each kernel that calls it."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from tilelang.jit.functions import JITFunction
 from tilelang.jit.lowering import lower
-from tilelang.language.functions import PrimFunc
+from tilelang.language.functions import KernelFunction
 
 
 def resolve_target(target: str) -> str | dict[str, str]:
@@ -48,7 +48,7 @@ def discover_prim_func(module: ModuleType) -> Any:
     `@tilelang.jit` function whose parameters all have defaults. Raises ValueError if it has none.
     """
     for value in vars(module).values():
-        if issubclass(type(value), PrimFunc):
+        if issubclass(type(value), KernelFunction):
             return value
         if isinstance(value, JITFunction) and _has_defaults(value):
             return value.get_tir()

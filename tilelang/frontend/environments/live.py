@@ -31,7 +31,7 @@ from tilelang.frontend.scope import Scope
 from tilelang.ir.prove import substitute
 from tilelang.ir.tile_program import TileProgram
 from tilelang.ir.values import Buffer, Region, Unknown
-from tilelang.language.functions import Macro, PrimFunc
+from tilelang.language.functions import KernelFunction, Macro
 
 # Running Python has no step limit either; this one only ends what would never end.
 _LIMITS = Limits(steps=50_000_000, depth=200, sequence=10_000_000)
@@ -188,12 +188,12 @@ def trace_eager(
 
 
 def trace_lazy(
-    kernel: PrimFunc | Function | Callable[..., Any], out_idx: Any = None, name: str | None = None
+    kernel: KernelFunction | Function | Callable[..., Any], out_idx: Any = None, name: str | None = None
 ) -> TileProgram:
     """The tile program of a `@T.prim_func` object, its closure's values built in, as they were when it was
     defined. Raises SourceNotFound.
     """
-    if isinstance(kernel, PrimFunc):
+    if isinstance(kernel, KernelFunction):
         kernel = kernel.function if kernel.definition is None else kernel.definition.function
     interpreted = kernel if isinstance(kernel, Function) else live_function(kernel)
     run = new_run(LiveEnvironment(), interpreted.source, interpreted.closure, _LIMITS)
