@@ -18,7 +18,7 @@ from tilelang.ir.values import Region
 from tilelang.ops.build import attributes
 from tilelang.ops.operands import declared, dtype_name
 
-from tvm import ir  # isort: skip
+from tvm import ir, sym  # isort: skip
 from tvm import tirx as X  # isort: skip
 
 _CALLEE = "T.tma_copy"
@@ -72,13 +72,17 @@ class TmaCopy:
 
 def whole_atoms(region: Any, atom: int) -> bool:
     """Whether a part of a tile begins and ends where a swizzle's pattern does: 8 rows of `atom` elements."""
-    row, column = (_number(r.min) for r in region[-2:])
-    width = _number(region[-1].extent)
-    return not (row is None or row % 8 or column is None or column % atom or width is None or width % atom)
+    analyzer = sym.Analyzer()
+    rows, columns = region[-2:]
+    parts = ((rows.min, 8), (columns.min, atom), (columns.extent, atom))
+    return all(_multiple(analyzer.simplify(value), n) for value, n in parts)
 
 
-def _number(value: Any) -> int | None:
-    return int(value.value) if isinstance(value, X.IntImm) else None
+def _multiple(value: Any, n: int) -> bool:
+    if isinstance(value, X.IntImm):
+        return int(value.value) % n == 0
+    rest = sym.Analyzer().simplify(X.FloorMod(value, X.const(n, value.ty.dtype)))  # such as `half * 64`
+    return isinstance(rest, X.IntImm) and int(rest.value) == 0
 
 
 def is_tma(record: OpRecord) -> bool:
