@@ -32,6 +32,7 @@ from tilelang.passes.accesses import all_accesses
 from tilelang.passes.fragment_owners import thread_axes
 from tilelang.passes.infer_layouts import LayoutMap
 from tilelang.passes.parallel_loop import ASYNC, ParallelLoop, in_memory, parallel_loop
+from tilelang.passes.taken_alike import taken_alike
 from tilelang.passes.walk import (
     FRAGMENT,
     assume,
@@ -109,6 +110,8 @@ class _Lowering:
         self.block = Block(target, threads, thread, layouts, analyzer, frugal=ops.frugal)
         self._ops = ops
         self._private = _thread_dependent(func.body)
+        self._func_body = func.body
+        self._taken_alike: dict[Team, frozenset[int]] = {}
         self.block_level: set[int] = set()
         self.by_some: dict[int, str] = {}
         self._kept: list[Any] = []  # the statements themselves, so that their handles stay theirs
@@ -187,7 +190,7 @@ class _Lowering:
             self.block.outer = {**outer, stmt.loop_var.__chandle__(): low + count}
         if int(stmt.kind) == X.ForKind.VECTORIZED and (wide := self._vectorized(stmt)) is not None:
             return wide
-        divergent = uses(stmt.min, self._private) or uses(stmt.extent, self._private)
+        divergent = not self._alike(stmt)
         body = self._under(divergent, None, stmt.body)
         self.block.outer = outer
         notes = dict(stmt.annotations.items())
@@ -205,7 +208,8 @@ class _Lowering:
         if wide is None:
             return None
         shared_out = any(a.mode == "write" and in_memory(a.buffer) for a in all_accesses(stmt.body))
-        if not shared_out or self._divergent or uses(stmt.body, self._private):
+        alike = all(self._alike(s) for s in walk(stmt) if isinstance(s, X.For | X.BufferStore))
+        if not shared_out or self._divergent or uses(stmt.body, self._private) or not alike:
             return wide
         return X.IfThenElse(X.EQ(self.block.thread, index(0)), wide, None, stmt.span)
 
@@ -243,7 +247,8 @@ class _Lowering:
         if not divergent:
             return self._body(body, self.statement)
         before = self._active
-        self._active = None if mask is None or before is None else before & mask
+        if mask is not None or not self._is_one():  # of one thread, at most that one comes
+            self._active = None if mask is None or before is None else before & mask
         self._divergent += 1
         made = self._body(body, self.statement)
         self._divergent -= 1
@@ -287,6 +292,10 @@ class _Lowering:
         self._kept.append(made)
         return made
 
+    def _is_one(self) -> bool:
+        """Whether a single thread gets here, or none."""
+        return self._active is not None and int(self._active.sum()) == 1
+
     def _all_are_here(self) -> bool:
         """Whether all threads of the team surely get here."""
         return self._active is not None and int(self._active.sum()) == self.block.threads
@@ -317,7 +326,7 @@ class _Lowering:
             self._refuse_for_some(call)
             return self._ops.calls[call.op.name](stmt, self.block)
         if isinstance(call, ir.Call) and isinstance(call.op, ir.Op) and call.op.name in self._ops.issued:
-            one = self._active is not None and int(self._active.sum()) == 1
+            one = self._is_one()
             if not one:
                 self._refuse_for_some(call)
             return self._ops.issued[call.op.name](stmt, self.block, one)
@@ -325,7 +334,7 @@ class _Lowering:
 
     def _condition(self, stmt: Any) -> Any:
         condition = self._expression(stmt.condition)
-        divergent = uses(stmt.condition, self._private)
+        divergent = not self._alike(stmt)
         if isinstance(stmt, X.While):
             result: Any = X.While(condition, seq([self._under(divergent, None, stmt.body)]), stmt.span)
         else:
@@ -339,6 +348,13 @@ class _Lowering:
                 orelse = self._under(divergent, None if mask is None else ~mask, stmt.else_case)
             result = X.IfThenElse(condition, seq([then]), orelse, stmt.span)
         return self._together(result, divergent)
+
+    def _alike(self, stmt: Any) -> bool:
+        """Whether the threads of the team all come to the same in a branch, a loop or a store."""
+        team = self.block.team
+        if team not in self._taken_alike:
+            self._taken_alike[team] = taken_alike(self._func_body, thread_axes(self._func_body), team)
+        return stmt.__chandle__() in self._taken_alike[team]
 
     def _parted(self, condition: Any) -> Branches | None:
         """The teams that take the branches of a condition, where teams are known and all of the outer one are
@@ -366,9 +382,9 @@ class _Lowering:
             register = self.block.fragment(stmt.buffer).register([self._expression(i) for i in stmt.indices])
             return X.BufferStore(self.block.registers(stmt.buffer), value, [index(register)], stmt.span)
         store = X.BufferStore(stmt.buffer, value, [self._expression(i) for i in stmt.indices], stmt.span)
-        private = self._divergent or uses(stmt.value, self._private)
-        private = private or any(uses(i, self._private) for i in stmt.indices)
-        if not in_memory(stmt.buffer) or private:
+        # Whoever names a private value stores it itself: what it signals afterwards says that it did.
+        named = any(uses(e, self._private) for e in (stmt.value, *stmt.indices))
+        if not in_memory(stmt.buffer) or self._divergent or named or not self._alike(stmt):
             return store
         return X.IfThenElse(X.EQ(self.block.thread, index(0)), store, None, stmt.span)
 
