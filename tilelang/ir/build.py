@@ -28,12 +28,15 @@ from tilelang.ir.tile_program import (
     If,
     Jump,
     Launch,
+    Loop,
     Node,
     OpRecord,
     Store,
     TileProgram,
 )
+from tilelang.ir.values import as_int
 
+UNROLL = "pragma_unroll"  # annotation of a loop: how many iterations the device's compiler unrolls
 LOOP_KIND = "tl.kind"  # annotation: Parallel, Pipelined, serial, unroll, vectorized
 # Attribute of the function: indices of the parameters that the runtime allocates and returns.
 OUTPUTS = "tl.outputs"
@@ -124,7 +127,7 @@ class _Builder:
         # Nested one-variable loops from inside out; the outermost carries the annotations of the whole.
         for k in reversed(range(len(loop.vars))):
             notes = {LOOP_KIND: loop.kind} | (dict(loop.annotations) if k == 0 else {})
-            notes = {key: value for key, value in notes.items() if value is not None}
+            notes = {key: value for key, value in notes.items() if value is not None} | _unrolled(loop)
             step = None if loop.step == 1 else _index(loop.step)
             body = X.For(
                 loop.vars[k],
@@ -160,3 +163,12 @@ def _convert(value: Any, dtype: str) -> Any:
     if isinstance(value, bool | int | float):
         return X.const(value, dtype)
     return value if str(value.ty) == dtype else X.Cast(dtype, value)
+
+
+def _unrolled(loop: Loop) -> dict[str, int]:
+    """The annotation of a loop under `T.unroll(n, unroll_factor=4)`, or with tvm's name for it."""
+    if loop.kind != "unroll":
+        return {}
+    names = ("unroll_factor", "pragma_unroll_factor")
+    given = [f for f in (as_int(loop.annotations.get(name)) for name in names) if f is not None and f > 0]
+    return {UNROLL: given[0]} if given else {}

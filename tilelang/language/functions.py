@@ -163,7 +163,7 @@ class LocalBuffer(MacroBuffer):
 
 class Ref:
     """Annotation of a macro's parameter that is an element or a variable of the caller's, not its value:
-    `def add(x: T.Ref, n): x += n`.
+    `def add(x: T.Ref, n): x += n`. Older kernels write `T.Var`.
     """
 
 

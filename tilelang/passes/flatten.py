@@ -16,13 +16,12 @@ from typing import Any
 from tvm import ir, sym
 from tvm import tirx as X
 
+from tilelang.ir.build import UNROLL
 from tilelang.ir.simplify import simplify
 from tilelang.layout.formula import evaluate_formula
 from tilelang.layout.shared import SharedLayout
 from tilelang.passes.plan_shared import layout_of
 from tilelang.passes.walk import constant, index, map_operands, remake
-
-UNROLL = "pragma_unroll"  # annotation of a serial loop: how many iterations the compiler unrolls
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from tvm import ir
 from tvm import tirx as X
 
 from tilelang.ir import tile_ops
+from tilelang.ir.build import UNROLL
 from tilelang.targets.emit.dialect import Dialect, KernelHead
 from tilelang.targets.emit.expressions import TERNARY, EmitError, Expressions, Storage, paren
 from tilelang.targets.emit.names import Names, entry_name
@@ -399,10 +400,10 @@ class _KernelPrinter:
         by_one = step is None or (type(step) is X.IntImm and step.value == 1)
         increment = f"++{name}" if by_one else f"{name} += {self.e.show(step)}"
         self.e.bounds.set(s.loop_var, (low, high))
-        if kind in (X.ForKind.UNROLLED, X.ForKind.VECTORIZED):
-            self._emit("#pragma unroll")
-        elif (factor := s.annotations.get("pragma_unroll")) is not None:
+        if (factor := s.annotations.get(UNROLL)) is not None:
             self._emit(f"#pragma unroll {int(factor)}")
+        elif kind in (X.ForKind.UNROLLED, X.ForKind.VECTORIZED):
+            self._emit("#pragma unroll")
         type_name, limit = self.e.type_name(str(s.loop_var.ty.dtype)), paren(end, TERNARY + 1)
         self._emit(f"for ({type_name} {name} = {start[0]}; {name} < {limit}; {increment}) {{")
         self._block(s.body)

@@ -232,7 +232,11 @@ def _once(run: Run, name: str, value: Any, span: Span) -> Any:
 
 
 def _is_reference(annotation: ast.expr | None) -> bool:
-    return annotation is not None and ast.unparse(annotation).rpartition(".")[2].startswith("Ref")
+    """Whether a parameter is annotated `T.Ref`, or by its older name `T.Var`."""
+    if annotation is None:
+        return False
+    name = ast.unparse(annotation).strip("'\"").rpartition(".")[2]
+    return name.startswith("Ref") or name == "Var"
 
 
 def needs_interpretation(args: list[Argument], kwargs: dict[str, Argument]) -> bool:

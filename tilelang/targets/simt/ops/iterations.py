@@ -15,10 +15,10 @@ from tvm import tirx as X
 from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.rules.scope import ATOMIC_REPLICATED
 from tilelang.ir import tile_ops
+from tilelang.ir.build import UNROLL
 from tilelang.ir.evaluate import NotEvaluable, is_choice
 from tilelang.ir.spans import place_of
 from tilelang.layout.fragment import Fragment
-from tilelang.passes.flatten import UNROLL
 from tilelang.passes.guard_bounds import conjunction
 from tilelang.passes.layout_sites import inner_loops
 from tilelang.passes.loop_layouts import owned_registers
