@@ -26,4 +26,4 @@ def main(A: T.Tensor((128,), "float32"), B: T.Tensor((128,), "float32")):
     ],
 )
 def test_factors(arguments, written):
-    assert written in lower_text(HEAD + TEXT.replace("{arguments}", arguments)).source
+    assert written in lower_text(HEAD + TEXT.replace("{arguments}", arguments)).source.text
