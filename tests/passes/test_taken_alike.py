@@ -168,3 +168,39 @@ def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
 def test_what_a_loop_is_left_with_counts() -> None:
     with pytest.raises(KernelError, match="done by many threads together"):
         lower_text(LEFT_WITH_NUMBERS, "cuda:sm_90")
+
+
+RESCALED = """
+@T.prim_func
+def main(A: T.Tensor((64, 64), "float32"), S: T.Tensor((64,), "float32"), B: T.Tensor((64, 64), "float32")):
+    with T.Kernel(1, threads=128) as bx:
+        acc = T.alloc_fragment((64, 64), "float32")
+        other = T.alloc_fragment((64, 64), "float32")
+        scale = T.alloc_fragment((64,), "float32")
+        moved = T.alloc_var("int32", init=0)
+        T.copy(A, acc)
+        T.copy(S, scale)
+        for i in T.Parallel(64):
+            if scale[i] != 1.0:
+                moved = 1
+        if moved == 1:
+            WORK
+        T.copy(acc, B)
+"""
+RESCALE = "for i, j in T.Parallel(64, 64):\n                acc[i, j] *= scale[i]"
+
+
+def test_threads_that_found_a_reason_scale_what_they_hold() -> None:
+    lowered = lower_text(RESCALED.replace("WORK", RESCALE), "cuda:sm_90")
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((64, 64)).astype(np.float32)
+    s = np.where(rng.random(64) < 0.1, 0.5, 1.0).astype(np.float32)
+    b = np.zeros_like(a)
+    run(lowered, {"A": a, "S": s, "B": b})
+    np.testing.assert_array_equal(b, a * s[:, None])
+
+
+@pytest.mark.parametrize("work", ["T.copy(A, B)", "T.reduce_sum(acc, scale, dim=1)"])
+def test_what_threads_do_together_is_not_for_those_that_found_a_reason(work: str) -> None:
+    with pytest.raises(KernelError, match="done by many threads together"):
+        lower_text(RESCALED.replace("WORK", work), "cuda:sm_90")

@@ -280,6 +280,8 @@ class _Lowering:
         if self._all_are_here():
             return lower_parallel(loop, self.block)
         in_registers = any(a.buffer.scope() == FRAGMENT for a in loop.accesses)
+        if active is None and in_registers and self._in_registers_alone(loop):
+            return lower_parallel(loop, self.block)
         numbers = np.flatnonzero(active) if active is not None else np.empty(0, int)
         op = f"T.{loop.note('tl.op', 'Parallel')}"
         if in_registers or not len(numbers) or numbers[-1] - numbers[0] + 1 != len(numbers):
@@ -291,6 +293,13 @@ class _Lowering:
         self.by_some[made.__chandle__()] = op
         self._kept.append(made)
         return made
+
+    def _in_registers_alone(self, loop: ParallelLoop) -> bool:
+        """Whether each thread that comes can do what it holds, and nobody meets or writes for others."""
+        written = [a.buffer for a in loop.accesses if a.mode == "write"]
+        exchanged = loop.stmt.__chandle__() in self.block.layouts.exchanges
+        whole = loop.note("tl.op", None) is not None  # a T.fill is one act
+        return loop.shape is not None and not (exchanged or whole or any(map(in_memory, written)))
 
     def _is_one(self) -> bool:
         """Whether a single thread gets here, or none."""
