@@ -61,6 +61,55 @@ def test_scans(
     assert np.array_equal(b, np.flip(want, dim) if reverse else want)
 
 
+ANY_SCAN = """
+@tilelang.jit
+def scan(A, B, shape, dtype, kind, dim, reverse, threads):
+    A: T.Tensor(shape, dtype)
+    B: T.Tensor(shape, dtype)
+    with T.Kernel(1, threads=threads):
+        s = T.alloc_shared(shape, dtype)
+        T.copy(A, s)
+        if kind == "sum":
+            T.cumsum(s, dim=dim, reverse=reverse)
+        else:
+            T.cummax(s, dim=dim, reverse=reverse)
+        T.copy(s, B)
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "threads"),
+    [
+        ((1000,), 0, 128),  # one line in pieces, by one warp
+        ((96, 128), 1, 256),  # a warp to a line, neighbours in registers
+        ((40, 8), 1, 64),  # several lines to a warp
+        ((128, 5), 0, 96),  # lines across memory
+        ((64, 64), 0, 64),  # a thread to a line
+        ((3, 33, 2), 1, 48),  # half a warp more
+        ((2, 3, 16), 2, 33),  # no two threads that may exchange anything
+        ((1, 1), 1, 32),
+    ],
+)
+@pytest.mark.parametrize(("kind", "dtype"), [("sum", "int32"), ("sum", "float16"), ("max", "float32")])
+def test_lines_of_any_length(
+    rng: np.random.Generator, shape: tuple[int, ...], dim: int, threads: int, kind: str, dtype: str
+) -> None:
+    for reverse in (False, True):
+        a = rng.integers(-3, 4, shape).astype(dtype)
+        if kind == "max":  # the number wins
+            a[rng.random(shape) < 0.2] = np.nan
+        b = poison(shape, dtype)
+        given = {"shape": repr(shape), "dtype": repr(dtype), "kind": repr(kind)}
+        run_text(ANY_SCAN, {"A": a, "B": b}, **given, dim=dim, reverse=reverse, threads=threads)
+        turned = np.flip(a, dim) if reverse else a
+        if kind == "sum":
+            want = np.cumsum(turned, axis=dim, dtype="float32" if dtype == "float16" else dtype)
+        else:
+            want = np.fmax.accumulate(turned, axis=dim)
+        want = (np.flip(want, dim) if reverse else want).astype(dtype)
+        assert np.array_equal(b, want, equal_nan=kind == "max")
+
+
 REDUCER = """
 @tilelang.jit
 def reducer(A, B, C, op, n):

@@ -58,6 +58,7 @@ from tilelang.targets.simt.budget import check_shared
 from tilelang.targets.simt.expand import expand_elementwise
 from tilelang.targets.simt.lower_tile_ops import TargetOps
 from tilelang.targets.simt.ops.reduce import lower_reduce
+from tilelang.targets.simt.ops.scan import lower_scan
 from tilelang.targets.simt.place import place
 from tilelang.targets.simt.write import write
 
@@ -66,6 +67,7 @@ OPS = TargetOps(
         tile_ops.GEMM: lower_gemm,
         tile_ops.GEMM_SP: lower_gemm_sp,
         tile_ops.REDUCE: lower_reduce,
+        tile_ops.SCAN: lower_scan,
         tile_ops.ASYNC_COMMIT: lower_commit,
         tile_ops.ASYNC_WAIT: lower_wait,
         tile_ops.WGMMA_WAIT: lower_product_wait,

@@ -32,10 +32,11 @@ from tilelang.targets.simt.budget import check_shared
 from tilelang.targets.simt.expand import expand_elementwise
 from tilelang.targets.simt.lower_tile_ops import TargetOps
 from tilelang.targets.simt.ops.reduce import lower_reduce
+from tilelang.targets.simt.ops.scan import lower_scan
 from tilelang.targets.simt.place import place
 from tilelang.targets.simt.write import write
 
-OPS = TargetOps(calls={tile_ops.GEMM: lower_gemm, tile_ops.REDUCE: lower_reduce})
+OPS = TargetOps(calls={tile_ops.GEMM: lower_gemm, tile_ops.REDUCE: lower_reduce, tile_ops.SCAN: lower_scan})
 
 
 def lower(func: X.PrimFunc, target: Target) -> LoweredKernel:

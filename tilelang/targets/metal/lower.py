@@ -32,6 +32,7 @@ from tilelang.targets.simt.budget import check_shared, fits
 from tilelang.targets.simt.expand import expand_elementwise
 from tilelang.targets.simt.lower_tile_ops import TargetOps
 from tilelang.targets.simt.ops.reduce import lower_reduce
+from tilelang.targets.simt.ops.scan import lower_scan
 from tilelang.targets.simt.place import Placed, place
 from tilelang.targets.simt.write import write
 
@@ -58,5 +59,7 @@ def _place(tiles: X.PrimFunc, threads: int, target: Target, padded: bool) -> Pla
     tiles, layouts = laid_out(
         tiles, lambda t: infer_layouts(t, threads, gemm_layouts(target, padded), target.name)
     )
-    ops = TargetOps(calls={tile_ops.GEMM: GemmLowering().lower, tile_ops.REDUCE: lower_reduce})
+    ops = TargetOps(
+        calls={tile_ops.GEMM: GemmLowering().lower, tile_ops.REDUCE: lower_reduce, tile_ops.SCAN: lower_scan}
+    )
     return place(tiles, layouts, threads, target, (ops,), settle=keep_matrices)

@@ -26,7 +26,7 @@ from tilelang.targets.simt.ops.atomic import atomic_loop, one_by_one
 from tilelang.targets.simt.ops.copy import copy_loop
 from tilelang.targets.simt.ops.fill import fill_loop
 from tilelang.targets.simt.ops.reduce import is_private, private_reduce
-from tilelang.targets.simt.ops.scan import scan_loops
+from tilelang.targets.simt.ops.scan import scan_in_shared
 from tilelang.targets.simt.ops.vectorized import ELSE_UNROLLED
 
 _PRIVATE = ("local", "local.var")  # scopes of memory that each thread has for itself
@@ -49,7 +49,7 @@ def _expand(stmt: Any) -> Any:
             fill = Fill.read(stmt.value)
             return _by_each_thread(fill_loop(fill), fill.dst.source)
         if tile_ops.is_call(stmt.value, tile_ops.SCAN):
-            return scan_loops(Scan.read(stmt.value))
+            return scan_in_shared(Scan.read(stmt.value))
         if tile_ops.is_call(stmt.value, tile_ops.REDUCE):
             reduce = Reduce.read(stmt.value)
             return private_reduce(reduce) if is_private(reduce) else stmt
