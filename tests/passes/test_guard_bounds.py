@@ -53,3 +53,17 @@ def test_a_condition_of_the_author_is_believed(known: bool) -> None:
     body = X.IfThenElse(i < (100 if known else 101), store, None)
     func = X.PrimFunc([a], X.For(i, 0, 128, X.ForKind.SERIAL, body)).with_attr("global_symbol", "f")
     assert len(guards(guard_bounds(func))) == (1 if known else 2)
+
+
+@pytest.mark.parametrize("rows", [8192, None])
+@pytest.mark.parametrize(("more", "guarded"), [(0, False), (1, True)])
+def test_every_p_th_row_is_inside(rows: int | None, more: int, guarded: bool) -> None:
+    """`for k in range(ceildiv(rows - first, 264))` stops at the last row of those from `first` on."""
+    size = rows or X.Var("M", "int32")
+    a = X.decl_buffer((size,), "float32", "a")
+    first, k = X.Var("bx", "int32"), X.Var("k", "int32")
+    store = X.BufferStore(a, X.const(0, "float32"), [first + k * 264 + more])
+    count = X.FloorDiv(size - first + 263, X.const(264, "int32"))
+    loop = X.For(k, 0, count, X.ForKind.SERIAL, store)
+    func = X.PrimFunc([a], X.For(first, 0, 264, X.ForKind.SERIAL, loop)).with_attr("global_symbol", "f")
+    assert len(guards(guard_bounds(func))) == guarded

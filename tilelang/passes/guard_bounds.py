@@ -61,6 +61,35 @@ def missing_bounds(buffer: ir.Var, indices: Sequence[Any], analyzer: sym.Analyze
     return found
 
 
+def _limit(loop: X.For, analyzer: sym.Analyzer) -> Any | None:
+    """What a loop to `ceildiv(n, step)` or `n // step` says of `k * step`, which the range of k does not tell
+    the analyzer: k * step <= n - step, its constants on the right. Blocks that take every p-th row count so.
+    """
+    extent = loop.extent
+    if constant(loop.min) != 0 or not isinstance(extent, X.FloorDiv):
+        return None
+    step = constant(extent.b)
+    if step is None or step <= 0 or constant(extent) is not None:
+        return None
+    left, right, number = [], [], 0
+    for term, sign in _terms(analyzer.canonical_simplify(loop.loop_var * step - extent.a + step)):
+        value = constant(term)
+        if value is not None:
+            number += sign * value
+        else:
+            (left if sign > 0 else right).append(term)
+    return X.LE(sum(left[1:], left[0]), sum(right, index(-number))) if left else None
+
+
+def _terms(sum_: Any, sign: int = 1) -> Iterator[tuple[Any, int]]:
+    """The terms of sums and differences, each with its sign."""
+    if isinstance(sum_, X.Add | X.Sub):
+        yield from _terms(sum_.a, sign)
+        yield from _terms(sum_.b, sign if isinstance(sum_, X.Add) else -sign)
+    else:
+        yield sum_, sign
+
+
 def _same_width(a: Any, b: Any) -> tuple[Any, Any]:
     """Both as 64-bit integers if either is: an index may be wider than the size it is compared with."""
     if str(a.ty) == str(b.ty):
@@ -92,9 +121,13 @@ class _Guards:
             step = constant(stmt.step) if stmt.step is not None else 1
             if loop_kind(stmt) == "Parallel":
                 return self._parallel_loop(stmt)
-            if step is not None and step > 0:
-                self._analyzer.bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, stmt.extent), True)
-            return remake(stmt, self.statement)
+            if step is None or step <= 0:
+                return remake(stmt, self.statement)
+            self._analyzer.bind(stmt.loop_var, ir.Range.from_min_extent(stmt.min, stmt.extent), True)
+            with ExitStack() as inside:
+                if (limit := _limit(stmt, self._analyzer)) is not None:
+                    self._assume(inside, limit)
+                return remake(stmt, self.statement)
         if isinstance(stmt, X.IfThenElse):
             return self._if(stmt)
         if isinstance(stmt, X.BufferStore):
