@@ -78,7 +78,10 @@ def _limit(loop: X.For, analyzer: sym.Analyzer) -> Any | None:
             number += sign * value
         else:
             (left if sign > 0 else right).append(term)
-    return X.LE(sum(left[1:], left[0]), sum(right, index(-number))) if left else None
+    if not left:
+        return None
+    most = sum(right[1:], right[0]) - number if right else index(-number)
+    return X.LE(sum(left[1:], left[0]), most)  # in this form the analyzer uses it
 
 
 def _terms(sum_: Any, sign: int = 1) -> Iterator[tuple[Any, int]]:
