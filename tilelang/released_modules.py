@@ -48,6 +48,7 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = {
             "PrimFunc Ref annotate_compile_flags annotate_pass_configs const dtype macro prim_func"
         ),
     },
+    "tilelang.layout.gemm_sp": {"tilelang.layout": "make_cutlass_metadata_layout"},
     "tilelang.layout.layout": {"tilelang.layout": "Layout"},
     "tilelang.layout.swizzle": {
         "tilelang.layout": (

@@ -89,8 +89,8 @@ extern "C" __global__ void __launch_bounds__(128) matmul_relu_kernel(
   for (int r = 0; r < 64; ++r) {
     __align__(16) half C_vec[2];
     #pragma unroll
-    for (int v = 0; v < 2; ++v) {
-      C_vec[v] = half(C_local[r * 2 + v]);
+    for (int v = 0; v < 2; v += 2) {
+      *(half2*)&C_vec[v] = __float22half2_rn(*(const float2*)&C_local[r * 2 + v]);
     }
     *(unsigned*)&C[by * 131072 + tx % 64 / 32 * 65536 + r / 16 * 16384 + r % 2 * 8192 + tx % 32 / 4 * 1024
         + bx * 128 + tx / 64 * 64 + r % 16 / 2 * 8 + tx % 4 * 2] =

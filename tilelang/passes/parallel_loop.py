@@ -132,6 +132,16 @@ class VectorWidths:
             width //= 2
         return width
 
+    def several(self, loop: ParallelLoop, access: LoopAccess, lanes: int) -> bool:
+        """Whether `lanes` iterations at once, more than one access covers, are neighbours that the widest
+        accesses make up one after another: eight float32 beside eight float16.
+        """
+        inner, extent = loop.vars[-1], constant(loop.extents[-1])
+        width = VECTOR_BYTES * 8 // bits_of(str(access.buffer.dtype))
+        if extent is None or not access.indices or not _contiguous(access, inner):
+            return False
+        return lanes % width == 0 and extent % lanes == 0 and self._aligned(access, inner, lanes)
+
     def window(self, access: LoopAccess, inner: ir.Var, lanes: int) -> tuple[int, int] | None:
         """(width, offset) where each group of `lanes` iterations reads inside of one piece of fewer
         neighbours, as `A[i, j // 2]` does: the piece is `width` elements, aligned, and the group's first

@@ -20,9 +20,10 @@ from tvm import tirx as X
 
 from tilelang.ir import tile_ops
 from tilelang.ir.build import UNROLL
-from tilelang.targets.emit.dialect import Dialect, KernelHead
+from tilelang.targets.emit.dialect import Dialect, KernelHead, PairConversion
 from tilelang.targets.emit.expressions import TERNARY, EmitError, Expressions, Storage, paren
 from tilelang.targets.emit.names import Names, entry_name
+from tilelang.targets.emit.pair_conversions import converted_in_pairs, pair_store
 from tilelang.targets.emit.source_file import Line, file_head, helper_definitions, with_line_directives
 from tilelang.targets.emit.vectors import Vectors
 from tilelang.targets.emit.wrap import WIDTH, wrap
@@ -398,7 +399,9 @@ class _KernelPrinter:
         name = self._names.new(str(s.loop_var.name))
         self.e.names[s.loop_var.__chandle__()] = name
         by_one = step is None or (type(step) is X.IntImm and step.value == 1)
+        pair = converted_in_pairs(self.e, s)
         increment = f"++{name}" if by_one else f"{name} += {self.e.show(step)}"
+        increment = increment if pair is None else f"{name} += 2"
         self.e.bounds.set(s.loop_var, (low, high))
         if (factor := s.annotations.get(UNROLL)) is not None:
             self._emit(f"#pragma unroll {int(factor)}")
@@ -406,9 +409,18 @@ class _KernelPrinter:
             self._emit("#pragma unroll")
         type_name, limit = self.e.type_name(str(s.loop_var.ty.dtype)), paren(end, TERNARY + 1)
         self._emit(f"for ({type_name} {name} = {start[0]}; {name} < {limit}; {increment}) {{")
-        self._block(s.body)
+        if pair is None:
+            self._block(s.body)
+        else:
+            self._converted_pair(s.body, pair)
         self._emit("}")
         self._names.leave()
+
+    def _converted_pair(self, s: Any, pair: PairConversion) -> None:
+        load = s.value.value
+        self._written.add(self.e.storage(s.buffer).name)
+        target, source = self.e.element(s.buffer, s.indices[0]), self.e.element(load.source, load.indices[0])
+        self._emit(f"  {pair_store(pair, target, source)}")
 
     def _while(self, s: Any) -> None:
         self._emit(f"while ({self.e.show(s.condition)}) {{")

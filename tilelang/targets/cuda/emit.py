@@ -8,7 +8,7 @@ from tilelang.targets.cuda.intrinsics import INTRINSICS
 from tilelang.targets.cuda.tma import DECLARATION, TENSOR_MAP
 from tilelang.targets.cuda.wgmma import generated
 from tilelang.targets.emit.c_types import c_types
-from tilelang.targets.emit.dialect import Dialect, KernelHead, floats, signature_lines
+from tilelang.targets.emit.dialect import Dialect, KernelHead, PairConversion, floats, signature_lines
 
 
 def _kernel(head: KernelHead) -> list[str]:
@@ -67,6 +67,23 @@ _FAST = {
     "sigmoid": {"float32": "__fdividef(1.0f, 1.0f + __expf(-({0})))"},
 }
 
+_FP8 = {"float8_e4m3fn": "__NV_E4M3", "float8_e5m2": "__NV_E5M2"}
+_BYTES = "__nv_fp8x2_storage_t"
+PAIRS = {
+    ("float32", "float16"): PairConversion("float2", "half2", "__float22half2_rn({0})"),
+    ("float16", "float32"): PairConversion("half2", "float2", "__half22float2({0})"),
+    ("float32", "bfloat16"): PairConversion("float2", "__nv_bfloat162", "__float22bfloat162_rn({0})"),
+    ("bfloat16", "float32"): PairConversion("__nv_bfloat162", "float2", "__bfloat1622float2({0})"),
+}
+for _dtype, _kind in _FP8.items():
+    _to, _from = f"({{0}}, __NV_SATFINITE, {_kind})", f"__half2(__nv_cvt_fp8x2_to_halfraw2({{0}}, {_kind}))"
+    PAIRS |= {
+        ("float32", _dtype): PairConversion("float2", _BYTES, f"__nv_cvt_float2_to_fp8x2{_to}"),
+        ("float16", _dtype): PairConversion("__half2_raw", _BYTES, f"__nv_cvt_halfraw2_to_fp8x2{_to}"),
+        (_dtype, "float16"): PairConversion(_BYTES, "half2", _from),
+        (_dtype, "float32"): PairConversion(_BYTES, "float2", f"__half22float2({_from})"),
+    }
+
 CUDA = Dialect(
     name="cuda",
     types={
@@ -87,6 +104,7 @@ CUDA = Dialect(
     ),
     functions=FUNCTIONS,
     intrinsics=INTRINSICS,
+    pair_conversions=PAIRS,
     declarations={TENSOR_MAP: DECLARATION},
     generated=generated,
     kernel=_kernel,

@@ -26,6 +26,15 @@ class KernelHead:
 
 
 @dataclass(frozen=True)
+class PairConversion:
+    """`function` makes a value of the type `result` from one of the type `source`: two elements each."""
+
+    source: str
+    result: str
+    function: str  # with `{0}`
+
+
+@dataclass(frozen=True)
 class Dialect:
     """One target language.
 
@@ -64,6 +73,8 @@ class Dialect:
             1: "unsigned char",
         }
     )
+    # (dtype, dtype to convert to) -> the function for two neighbours.
+    pair_conversions: Mapping[tuple[str, str], PairConversion] = field(default_factory=dict)
     declarations: Mapping[str, str] = field(default_factory=dict)  # type name -> its declaration, if used
     zero_vector: str = "{type}{{}}"  # a vector type's value of zeros
     reinterpret: str = "@bit_cast"

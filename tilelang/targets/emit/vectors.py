@@ -10,8 +10,10 @@ import tvm_ffi
 from tvm import ir
 from tvm import tirx as X
 
+from tilelang.targets.emit.dialect import PairConversion
 from tilelang.targets.emit.expressions import EmitError, Expressions, Storage
 from tilelang.targets.emit.names import Names
+from tilelang.targets.emit.pair_conversions import is_even, pair_conversion, pair_store
 
 
 class Vectors:
@@ -40,17 +42,33 @@ class Vectors:
         )
         if through_memory:
             self._put(f"{self._aligned(target.dtype, lanes)} {result.name}[{lanes}];")
+        pair = self._pair(target, index if not through_memory else None, value, lanes)
         lane = self._e.lane = self._names.new("v")
         left = f"{result.name}[{lane if through_memory else self._e.index(target, index)}]"
-        right = self._e.show(value)
+        right = self._e.show(value if pair is None else value.value)
         self._e.lane = None
         self._e.hoisted.clear()  # the same expression elsewhere may read other values
         self._put("#pragma unroll")
-        self._put(f"for (int {lane} = 0; {lane} < {lanes}; ++{lane}) {{")
-        self._put(f"  {left} = {right};")
+        step = f"++{lane}" if pair is None else f"{lane} += 2"
+        self._put(f"for (int {lane} = 0; {lane} < {lanes}; {step}) {{")
+        self._put(f"  {left} = {right};" if pair is None else f"  {pair_store(pair, left, right)}")
         self._put("}")
         if through_memory:
             self._move(target, index.base, result, X.const(0, "int32"), lanes)
+
+    def _pair(self, target: Storage, index: Any, value: Any, lanes: int) -> PairConversion | None:
+        """How the lanes are converted two by two; index: where they are stored, None for an array of them."""
+        found = pair_conversion(self._e, target, value)
+        if found is None or lanes % 2:
+            return None
+        load: Any = value.value
+        source = self._e.storage(load.source)
+        ramps = [] if load.__chandle__() in self._e.hoisted else [load.indices[0]]
+        ramps += [] if index is None else [index]
+        if any(not _unit_stride(ramp) or not is_even(ramp.base) for ramp in ramps):
+            return None
+        source.vector = target.vector = True
+        return found
 
     def _hoist_loads(self, value: Any, lanes: int) -> None:
         """Read consecutive elements from memory at once, into arrays that the loop over lanes indexes."""

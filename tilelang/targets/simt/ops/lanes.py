@@ -42,14 +42,16 @@ class Lanes(Iterations):
         body = self.loop.body
         return self._fused(body) if _binds(body) else self._vector(body)
 
-    def first_indices(self, element: Any) -> list[Any] | None:
+    def first_indices(self, element: Any, several: bool = False) -> list[Any] | None:
         """Indices of the group's first element of an access to memory; None where the lanes are no
-        neighbours.
+        neighbours. several: they may take more than one access.
         """
         access = self._access.get(element.__chandle__())
         if access is None or not in_memory(access.buffer):
             return None
-        if self.block.widths.access(self.loop, access) < self.lanes:
+        widths = self.block.widths
+        covered = widths.access(self.loop, access) >= self.lanes
+        if not covered and not (several and widths.several(self.loop, access, self.lanes)):
             return None
         if any(uses(i, self._in_lane) for i in access.indices):
             return None
@@ -196,7 +198,7 @@ class Lanes(Iterations):
         return self._wide_indices(access)
 
     def _wide_indices(self, access: LoopAccess) -> list[Any] | None:
-        indices = self.first_indices(access.element)
+        indices = self.first_indices(access.element, several=True)
         return None if indices is None else [*indices[:-1], ramp(indices[-1], self.lanes)]
 
     def _move(self, store: X.BufferStore) -> Any | None:
