@@ -122,8 +122,8 @@ def element_of(dtype: str) -> str:
 def promote(a: str, b: str) -> str:
     """The dtype in which two traced operands meet: floats win over integers, then the wider one.
 
-    Two different 16-bit floats meet in float32, signed and unsigned of one width in the signed one. A number
-    beside a vector becomes one.
+    Two different 16-bit floats meet in float32, signed and unsigned of one width in the unsigned one, as in
+    C. A number beside a vector becomes one.
     """
     if a == b:
         return a
@@ -137,4 +137,4 @@ def promote(a: str, b: str) -> str:
         return a if bits_a > bits_b else b
     if is_float(a):
         return "float32"
-    return a if a.startswith("int") else b
+    return a if a.startswith("uint") else b

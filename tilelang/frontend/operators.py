@@ -1,10 +1,9 @@
 """Python's operators on values: plain Python on untraced operands, TIRX on traced ones, Unknown on Unknown.
 
-Meaning on traced operands: `/` on integers gives a float32, `//` and `%` round towards minus infinity, a
-Python
-literal takes the other operand's dtype (a float literal beside an integer makes both float32), mixed
-dtypes meet as
-`dtypes.promote` says.
+Meaning on traced operands: `/` on integers gives a float32, `//` and `%` round towards minus infinity, mixed
+dtypes meet as `dtypes.promote` says. A Python number meets as an int32 (int64 where that is too narrow) or as
+a float32, so that `A[i] - 8` is negative although A holds uint8; but beside a float an integer takes its
+dtype, and so does one in an operation on bits.
 """
 
 from __future__ import annotations
@@ -67,6 +66,7 @@ SYMBOLS: dict[type, str] = {
     ast.MatMult: "@",
 }
 _FLOAT_NODES = {ast.Add: X.Add, ast.Sub: X.Sub, ast.Mult: X.Mul}
+_ON_BITS = (ast.LShift, ast.RShift, ast.BitAnd, ast.BitOr, ast.BitXor)
 _COMPARE = {ast.Eq: X.EQ, ast.NotEq: X.NE, ast.Lt: X.LT, ast.LtE: X.LE, ast.Gt: X.GT, ast.GtE: X.GE}
 
 
@@ -154,28 +154,26 @@ def cast(dtype: str, value: Any) -> Any:
     return X.Cast(dtype, value)
 
 
-def match(a: Any, b: Any) -> tuple[Any, Any, str]:
+def match(a: Any, b: Any, bits: bool = False) -> tuple[Any, Any, str]:
     """Both operands as expressions of one dtype; at least one is traced."""
-    dtype = joint_dtype(a, b)
+    dtype = joint_dtype(a, b, bits)
     return cast(dtype, a), cast(dtype, b), dtype
 
 
-def joint_dtype(a: Any, b: Any) -> str:
-    """The dtype in which two operands meet."""
+def joint_dtype(a: Any, b: Any, bits: bool = False) -> str:
+    """The dtype in which two operands meet; `bits`: for an operation on bits, as `&` and `>>` are."""
     traced = [dtype_of_expr(v) for v in (a, b) if isinstance(v, ir.Expr)]
     if len(traced) == 2:
         return promote(*traced)
-    other = b if isinstance(a, ir.Expr) else a
-    if isinstance(other, float) and not is_float(traced[0]):
-        return "float32"
-    if isinstance(other, int) and not isinstance(other, bool) and not is_float(traced[0]):
-        if traced[0] == "bool":
-            return "int32"
-        if not fits(other, traced[0]):
-            # A literal adapts to the other operand only if it is a value of that dtype.
-            wide = "int32" if fits(other, "int32") and element_bits(traced[0]) < 32 else "int64"
-            return promote(traced[0], wide)
-    return traced[0]
+    number, own = b if isinstance(a, ir.Expr) else a, traced[0]
+    if dtype_info(own).lanes > 1 or isinstance(number, bool):
+        return own
+    if isinstance(number, float):
+        return own if is_float(own) and element_bits(own) >= 32 else "float32"
+    if is_float(own) or (bits and own != "bool" and fits(number, own)):
+        return own
+    kind = "int32" if fits(number, "int32") and not (own == "uint32" and number < 0) else "int64"
+    return promote(own, kind) if own != "bool" else kind
 
 
 def as_bool(value: Any) -> Any:
@@ -226,7 +224,7 @@ def binary(kind: type[ast.operator], a: Any, b: Any) -> Any:
         return fold(PYTHON_BINARY[kind](a, b))
     if kind is ast.MatMult:
         raise TypeError("it has no meaning on elements; use T.gemm on tiles")
-    a, b, dtype = match(a, b)
+    a, b, dtype = match(a, b, kind in _ON_BITS)
     real = is_float(dtype)
     if kind is ast.FloorDiv:
         return X.floor(X.Div(a, b)) if real else fold(X.floordiv(a, b))

@@ -241,12 +241,12 @@ def _nextafter(a: Any, b: Any) -> Any:
     """
     if isinstance(a, ir.Expr) or isinstance(b, ir.Expr):
         dtype = match(a, b)[2]
-        if is_float(dtype) and element_bits(dtype) < 32:
+        if is_float(dtype) and (bits := element_bits(dtype)) < 32:
             raise TypeError(
                 f"the numbers next to each other are those of float32 and float64, but the operands are "
                 f"{dtype}: the next float32 rounds back to the same {dtype}; step through the bits instead, "
-                f'T.reinterpret(T.reinterpret(x, "uint{element_bits(dtype)}") + 1, "{dtype}") is the next '
-                f"one away from 0"
+                f'T.reinterpret(T.reinterpret(x, "uint{bits}") + T.uint{bits}(1), "{dtype}") is the next one '
+                f"away from 0"
             )
     return _two_floats(X.nextafter, math.nextafter)(a, b)
 
