@@ -50,10 +50,16 @@ def text_at(statements: str) -> tuple[str, str, str]:
             "are float16",
         ),
         (
-            "x = T.nextafter(T.bfloat16(bx), 1.0)",
+            "x = T.nextafter(T.bfloat16(bx), T.bfloat16(1))",
             "bad-arguments",
-            "T.nextafter(T.bfloat16(bx), 1.0)",
+            "T.nextafter(T.bfloat16(bx), T.bfloat16(1))",
             "bfloat16",
+        ),
+        (
+            "T.call_extern('handle', 'f', T.if_then_else(bx == 0, T.address_of(s[0, 0]), 0))",
+            "bad-arguments",
+            "T.address_of(s[0, 0])",
+            "must be a number, not an address",
         ),
         (
             "T.annotate_layout({s: T.Layout((64, 64), lambda i, j: (i, j + bx))})",

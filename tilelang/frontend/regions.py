@@ -60,6 +60,22 @@ def take_changes(run: Run, region: TracedRegion) -> Changes:
     return changes
 
 
+Reads = list[dict[tuple[Scope, str], Span]]
+
+
+def reads_of_loops(run: Run) -> Reads:
+    """What the loops around have read so far of the names bound outside of them."""
+    return [dict(region.reads) for region in run.regions]
+
+
+def set_reads(run: Run, *some: Reads) -> None:
+    """Let the loops around have read this and no more: a branch does not come after the other one of its
+    `if`.
+    """
+    for region, *reads in zip(run.regions, *some, strict=True):
+        region.reads = {key: span for part in reversed(reads) for key, span in part.items()}
+
+
 def join(run: Run, region: TracedRegion, first: Changes, second: Changes, *, undecided: bool) -> None:
     """After an `if`: a name that both branches leave alike keeps its value.
 

@@ -19,7 +19,15 @@ from tilelang.frontend.operations.thread_returns import drop_returns, go_on_with
 from tilelang.frontend.operators import as_bool, fold
 from tilelang.frontend.python.loops import truth
 from tilelang.frontend.python.plain_functions import note_kernel_statement
-from tilelang.frontend.regions import Changes, join, take_changes, traced_region
+from tilelang.frontend.regions import (
+    Changes,
+    Reads,
+    join,
+    reads_of_loops,
+    set_reads,
+    take_changes,
+    traced_region,
+)
 from tilelang.frontend.run import Run
 from tilelang.frontend.same_operands import note_same_branches
 from tilelang.frontend.scalars import scalar
@@ -58,10 +66,14 @@ def _traced(run: Run, node: ast.If, condition: Any) -> Flow | None:
     run.emit(made)
     depth = len(run.context.loops)
     with traced_region(run, "branch", run.span(node.test)) as region:
+        before = reads_of_loops(run)
         first_flow = _branch(run, node, node.body, made.body, Guard(condition, False, made.span, depth))
         first = take_changes(run, region)
         region.bound.clear()
+        read = reads_of_loops(run)
+        set_reads(run, before)
         second_flow = _branch(run, node, node.orelse, made.orelse, Guard(condition, True, made.span, depth))
+        set_reads(run, read, reads_of_loops(run))
         second = take_changes(run, region)
     # A branch that jumps out of the loop does not reach what follows.
     if _jumps(first_flow) or returns(made.body):
@@ -107,12 +119,17 @@ def undecided(
     context = Context(run.context.loops, run.context.guards, True)
     flows: list[Flow | None] = []
     changes: list[Changes] = []
+    reads: list[Reads] = []
     with traced_region(run, "branch", span) as region:
+        before = reads_of_loops(run)
         for way, block in ((first, made.body), (second, made.orelse)):
+            set_reads(run, before)
             with run.nested(block, context):
                 flows.append(way())
+            reads.append(reads_of_loops(run))
             changes.append(take_changes(run, region))
             region.bound.clear()
+        set_reads(run, *reads)
     one, two = flows
     ends = [returns(made.body), returns(made.orelse)]  # for all threads that come here
     if (_leaves(one) or ends[0]) and not (_leaves(two) or ends[1]):

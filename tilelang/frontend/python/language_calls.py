@@ -183,6 +183,11 @@ def guarded_choice(run: Run, node: ast.Call) -> Any:
         if not isinstance(value, ir.Expr | bool | int | float | Unknown):
             what = f"`{name}` must be a number, not {named_type(value)}"
             value = run.report(BAD_ARGUMENTS, at, callee="T.if_then_else", what=what)
+        elif isinstance(value, ir.Expr) and not isinstance(value.ty, ir.PrimType):
+            what = (
+                f"`{name}` must be a number, not an address: write `if` around the calls that take one each"
+            )
+            value = run.report(BAD_ARGUMENTS, at, callee="T.if_then_else", what=what)
         values.append(value)
     note_same_branches(run, condition, nodes["t"], nodes["f"], values[0])
     return choose(run, condition, *values)
