@@ -50,6 +50,21 @@ def test_flags_of_the_author_reach_the_compiler(compiler):
 
 
 @pytest.mark.toolchain
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--ptxas-options=-v,--register-usage-level=10"],
+        ["-Xptxas", "-v,-dlcm=cg"],
+        ["-Xptxas=-v", "-Xptxas=-O2"],
+    ],
+    ids=" ".join,
+)
+def test_several_options_for_ptxas_in_one_flag(compiler, flags):
+    compiled = toolchain.compile_source(source(), parse_target("cuda:sm_80"), flags)
+    assert "registers" in compiled.log
+
+
+@pytest.mark.toolchain
 def test_an_error_names_the_python_line_and_shows_the_generated_one(compiler):
     broken = source(TEXT.replace("B[i] =", "C[i] ="))
     with pytest.raises(ToolchainError) as raised:

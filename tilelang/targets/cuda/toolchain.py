@@ -36,6 +36,23 @@ _SPECIFIC = frozenset({90, 100, 103, 110, 120, 121})
 _ONLY_NVCC = re.compile(r"-O[0-3]|-W(no-)?[a-z][a-z-]*|--expt-(relaxed-constexpr|extended-lambda)")
 
 
+_FOR_PTXAS = ("--ptxas-options", "-Xptxas")
+
+
+def _of_nvrtc(options: Sequence[str]) -> list[str]:
+    """nvcc's flags as NVRTC takes them: it gives ptxas what follows as one option, commas and all."""
+    found: list[str] = []
+    given = iter(options)
+    for option in given:
+        name, equals, value = option.partition("=")
+        if name in _FOR_PTXAS:
+            parts = (value if equals else next(given, "")).split(",")
+            found += [f"--ptxas-options={part}" for part in parts if part]
+        elif not _ONLY_NVCC.fullmatch(option):
+            found.append(option)
+    return found
+
+
 @dataclass(frozen=True)
 class Compiled:
     """A cubin, and what the compiler said on the way."""
@@ -138,7 +155,7 @@ class Nvrtc:
         foreign: ForeignCode = NO_FOREIGN_CODE,
     ) -> tuple[bytes, str]:
         """The product of a compilation (`CUBIN` or `PTX`), and the compiler's log."""
-        own = [option for option in options if not _ONLY_NVCC.fullmatch(option)]
+        own = _of_nvrtc(options)
         flags = [f"--gpu-architecture={arch}", "--std=c++17", "--device-as-default-execution-space", *own]
         flags += [f"--include-path={folder}" for folder in self._include]
         flags += [f"--define-macro=__builtin_{name}={name}" for name in _HOSTS_OWN]
