@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
@@ -54,6 +56,19 @@ def test_sizes_in_objects_and_containers():
                     B[i, j] = A[i, j] + SIZES["rows"]
 
     check(ranges, 3.0)
+
+
+def test_sizes_that_functions_are_given():
+    tiles = functools.partial(T.ceildiv, SHAPE[0])
+
+    @T.prim_func
+    def main(A: T.Tensor(SHAPE, "float32"), B: T.Tensor(SHAPE, "float32")):
+        with T.Kernel(tiles(2), threads=1) as bx:
+            for i, j in T.grid(2, 4):
+                if bx * 2 + i < SHAPE[0]:
+                    B[bx * 2 + i, j] = A[bx * 2 + i, j] + sum(SHAPE)
+
+    check(main, 7.0)
 
 
 def check(main, added):

@@ -12,6 +12,7 @@ from tilelang.diagnostics.rules.python import UNSUPPORTED_PYTHON
 from tilelang.frontend.arguments import Argument
 from tilelang.frontend.constants import any_not_given, not_given
 from tilelang.frontend.model import ClassValue, Function, Instance
+from tilelang.frontend.names import known_size
 from tilelang.frontend.operators import binary, conjunction, disjunction
 from tilelang.frontend.python.functions import call_function
 from tilelang.frontend.python.large_values import too_large
@@ -191,7 +192,7 @@ def _sum(run: Run, node: ast.Call, function: Any, args: Args, kwargs: Kwargs) ->
     if len(items) > run.limits.chain and any_traced(items):
         return run.too_long(node, len(items))
     for item in items:
-        value = scalar(run, item, args[0].span)
+        value = scalar(run, known_size(run, item), args[0].span)
         if not isinstance(value, ir.Expr | int | float | Unknown):
             return Unknown("the sum is not known")
         total = binary(ast.Add, total, value) if total != 0 or isinstance(total, ir.Expr) else value

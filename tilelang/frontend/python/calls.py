@@ -30,6 +30,7 @@ from tilelang.frontend.model import (
     PrimFunction,
     RecordFunction,
 )
+from tilelang.frontend.names import known_size
 from tilelang.frontend.operations.extern_calls import address
 from tilelang.frontend.operations.intrinsics import convert_value
 from tilelang.frontend.operations.named_values import fits_let, named_value
@@ -162,8 +163,8 @@ def call_known(
         return call_repeatedly(run, node, function, args, call_known)
     if isinstance(function, functools.partial):
         at = run.span(node)
-        before = [Argument(v, at) for v in function.args]
-        named = {k: Argument(v, at, k, at) for k, v in function.keywords.items()}
+        before = [Argument(known_size(run, v), at) for v in function.args]
+        named = {k: Argument(known_size(run, v), at, k, at) for k, v in function.keywords.items()}
         return call_known(run, node, function.func, [*before, *args], {**named, **kwargs})
     if method_of_kernel(function):
         return call_method(run, node, function, args, kwargs)
