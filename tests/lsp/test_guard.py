@@ -8,8 +8,9 @@ import logging
 import pytest
 from lsprotocol import types
 
-from tilelang_lsp import server as server_module
-from tilelang_lsp.server import TileLangServer
+from tilelang_lsp.language_server import TileLangServer
+from tilelang_lsp.requests import features
+from tilelang_lsp.server import make_server
 
 URI = "file:///k.py"
 
@@ -17,7 +18,7 @@ URI = "file:///k.py"
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> TileLangServer:
     """A server that was initialised and has a file open, without a client behind it."""
-    server = TileLangServer()
+    server = make_server()
     said: list[tuple[str, object]] = []
     monkeypatch.setattr(server.protocol, "notify", lambda method, params=None: said.append((method, params)))
     server.said = said  # type: ignore[attr-defined]
@@ -43,7 +44,7 @@ def test_a_failing_feature_is_logged_and_the_others_answer(
     def fails(*arguments: object) -> None:
         raise ZeroDivisionError("a bug in hover")
 
-    monkeypatch.setattr(server_module, "hover", fails)
+    monkeypatch.setattr(features, "hover", fails)
     identifier = types.TextDocumentIdentifier(URI)
     with caplog.at_level(logging.ERROR):
         answer = ask(opened, "textDocument/hover", types.HoverParams(identifier, types.Position(0, 0)))
@@ -51,7 +52,7 @@ def test_a_failing_feature_is_logged_and_the_others_answer(
     assert "a bug in hover" in caplog.text
     assert ("window/logMessage", "hover failed") in [
         (method, params.message.partition(";")[0])
-        for method, params in opened.said
+        for method, params in opened.said  # type: ignore[attr-defined]
         if method == "window/logMessage"
     ]
     assert ask(opened, "textDocument/codeLens", types.CodeLensParams(identifier)) == []

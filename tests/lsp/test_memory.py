@@ -6,7 +6,7 @@ from lsprotocol import types
 
 from tests.lsp.test_guard import URI, opened, server  # noqa: F401 - fixtures
 from tilelang_lsp.documents.document import _MAX_EDITS, Document, Replacement
-from tilelang_lsp.server import TileLangServer
+from tilelang_lsp.language_server import TileLangServer
 
 
 def test_a_notification_leaves_no_future_behind(opened: TileLangServer):
