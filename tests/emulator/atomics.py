@@ -10,7 +10,7 @@ import numpy as np
 from tests.emulator.memory import EmulationError, numpy_dtype
 
 if TYPE_CHECKING:
-    from tests.emulator.block import _Block
+    from tests.emulator.block import Block
 
 _COMBINE = {
     "add": lambda old, x: old + x,
@@ -25,16 +25,16 @@ _NAME = re.compile(
 )
 
 
-def update(block: _Block, name: str, args: list[Any], mask: np.ndarray) -> Any:
+def update(block: Block, name: str, args: list[Any], mask: np.ndarray) -> Any:
     """The old values (poison for threads that take no part); wide forms must be aligned."""
     match = _NAME.fullmatch(name)
     assert match is not None, name
     kind, lanes = match[1], int(match[3] or 1)
     element = args[0].args[0]
     buffer = element.source
-    index, _ = block._index(element.indices[0], mask)
+    index, _ = block.index(element.indices[0], mask)
     places = index[:, None] + np.arange(lanes)
-    block._check(buffer, places[mask], lanes > 1)
+    block.check(buffer, places[mask], lanes > 1)
     values = [np.broadcast_to(np.asarray(block.e.value(a, mask)), (block.threads,)) for a in args[1:]]
     cells = _cells(block, buffer, places, mask)
     old = np.zeros(block.threads, cells.dtype)
@@ -50,12 +50,12 @@ def update(block: _Block, name: str, args: list[Any], mask: np.ndarray) -> Any:
     return old
 
 
-def store_half(block: _Block, args: list[Any], mask: np.ndarray) -> None:
+def store_half(block: Block, args: list[Any], mask: np.ndarray) -> None:
     """Half a byte; two threads may write the two halves of a byte at once, but not the same one."""
     element = args[0].args[0]
     buffer = element.source
-    index, _ = block._index(element.indices[0], mask)
-    block._check(buffer, index[mask], False)
+    index, _ = block.index(element.indices[0], mask)
+    block.check(buffer, index[mask], False)
     bit, code = (
         np.broadcast_to(np.asarray(block.e.value(a, mask)), (block.threads,))[mask] for a in args[1:]
     )
@@ -68,7 +68,7 @@ def store_half(block: _Block, args: list[Any], mask: np.ndarray) -> None:
         cells[at] = cells[at] & (0xF0 >> shift) | value << shift
 
 
-def _cells(block: _Block, buffer: Any, places: np.ndarray, mask: np.ndarray) -> np.ndarray:
+def _cells(block: Block, buffer: Any, places: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """The elements of the buffer, to be changed in place; ordinary accesses of others are races."""
     if buffer.scope() == "global":
         return block.tensors[buffer.__chandle__()]

@@ -22,9 +22,8 @@ class Mbarrier:
     bytes: int = 0  # still expected, below 0 where more came than was announced yet
     row: np.ndarray | None = None
     known: np.ndarray | None = None
-    landings: list[Callable[[], int]] = field(
-        default_factory=list
-    )  # copies on their way: each gives its bytes
+    # Copies on their way: the thread that began one, and what lets it land and gives its bytes.
+    landings: list[tuple[int, Callable[[], int]]] = field(default_factory=list)
 
     def arrive(self, who: np.ndarray, shared: SharedMemory, times: int = 1) -> None:
         told = shared.order.publish(who)

@@ -191,3 +191,8 @@ class SharedMemory:
             f"race: thread {int(thread[row])}: {verb} {name} {did} at byte {int(at[row, column])}, "
             "with no barrier between"
         )
+
+
+def bytes_of(value: np.ndarray, vector: bool) -> np.ndarray:
+    rows = np.ascontiguousarray(value if vector else value[:, None])
+    return rows.view(np.uint8).reshape(len(rows), -1)
