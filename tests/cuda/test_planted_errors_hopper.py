@@ -16,7 +16,7 @@ from tests.cuda.test_warp_groups import TMA, specialised
 from tests.cuda.test_wgmma import gemm_text, lowered_for
 from tests.emulator.block import run
 from tests.emulator.memory import poison
-from tilelang.passes import parallel_loop, specialise_warps
+from tilelang.passes import parallel_loop, specialise_warps, tile_ring
 from tilelang.targets.cuda.ops import tma, wgmma
 from tilelang.targets.lowered import LoweredKernel
 from tilelang.targets.simt.ops import lanes
@@ -99,7 +99,7 @@ def doubled_stride(walk: Any) -> Any:
 
 FAULTS = {
     "waits that look at one phase of a barrier only": Fault(
-        specialise_warps, "_call", always_first_phase, split_in_roles
+        tile_ring, "barrier_call", always_first_phase, split_in_roles
     ),
     "a stage that is free as soon as half of the warps have read it": Fault(
         specialise_warps, "_WARP", lambda warp: 2 * warp, split_in_roles

@@ -21,7 +21,7 @@ from tests.emulator.block import run
 from tests.emulator.memory import poison
 from tests.ops.test_gemm_sp import FORMS
 from tilelang.ops.gemm import Gemm
-from tilelang.passes import gathers, pack_halves, parallel_loop, specialise_warps
+from tilelang.passes import gathers, pack_halves, parallel_loop, tile_ring
 from tilelang.targets.cuda.ops import copy as cuda_copy
 from tilelang.targets.cuda.ops import gemm as cuda_gemm
 from tilelang.targets.cuda.ops import metadata, wgmma
@@ -221,7 +221,7 @@ FAULTS = {
     "steps of B as deep as those of a dense A": Fault(
         wgmma, "_walk", lambda walk: lambda *given: walk(*given[:3]), stored_by_halves
     ),
-    "a wait for the phase before": Fault(specialise_warps, "_call", other_phase, split_in_roles),
+    "a wait for the phase before": Fault(tile_ring, "barrier_call", other_phase, split_in_roles),
     "the last lanes of a vectorised loop dropped": Fault(vectorized, "_lanes", lambda _: lambda *_: 4, tail),
     "a scale of the wrong group": Fault(parallel_loop.VectorWidths, "window", without_offset, scaled),
     "the two numbers of a byte exchanged": Fault(

@@ -188,6 +188,65 @@ def test_attention_shared_between_warp_groups() -> None:
     np.testing.assert_allclose(o, p @ wide[2], rtol=1e-4, atol=1e-4)
 
 
+# Blocks that take one tile after another; how deep each is, is known only at run time, some are empty.
+IN_TURN = """
+@tilelang.jit
+def in_turn(A, B, Depths):
+    A: T.Tensor((320, 192), T.float16)
+    B: T.Tensor((192, 64), T.float16)
+    Depths: T.Tensor((5,), T.int32)
+    C = T.empty((320, 64), T.float32)
+    with T.Kernel(2, threads=128) as worker:
+        a = T.alloc_shared((64, 32), T.float16)
+        b = T.alloc_shared((32, 64), T.float16)
+        acc = T.alloc_fragment((64, 64), T.float32)
+        for w in T.serial(3):
+            tile = w * 2 + worker
+            if tile < 5:
+                T.clear(acc)
+                for k in T.Pipelined(Depths[tile], num_stages=2):
+                    T.copy(A[tile * 64, k * 32], a)
+                    T.copy(B[k * 32, 0], b)
+                    T.gemm(a, b, acc)
+                T.copy(acc, C[tile * 64, 0])
+    return C
+"""
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["goes on", "waits for its product"])
+def test_the_next_tile_is_fetched_while_this_one_is_finished(waits: bool) -> None:
+    loop = "for i, j in T.Parallel(64, 64):"
+    more = f"T.gemm(a, b, acc)\n                    {loop}\n                        acc[i, j] *= 2"
+    lowered = specialised(IN_TURN.replace("T.gemm(a, b, acc)", more) if waits else IN_TURN)
+    assert lowered.plan.threads == (256,) and "tma_load_2d" in lowered.source.text
+    assert ("wgmma_wait<1>" in lowered.source.text) == (not waits)
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-3, 4, s).astype(np.float16) for s in ((320, 192), (192, 64)))
+    depths, c = np.array([6, 1, 0, 3, 4], np.int32), poison((320, 64), "float32")
+    run(lowered, {"A": a, "B": b, "Depths": depths, "C": c})
+    want = np.zeros((320, 64), np.float32)
+    for tile, depth in enumerate(depths):
+        rows, sums = a[tile * 64 : tile * 64 + 64].astype(np.float32), want[tile * 64 : tile * 64 + 64]
+        for k in range(depth):
+            part = slice(k * 32, k * 32 + 32)
+            sums += rows[:, part] @ b[part].astype(np.float32)
+            sums *= 2 if waits else 1
+    assert np.array_equal(c, want)
+
+
+def test_a_split_product_adds_to_what_stands_there() -> None:
+    text = (
+        gemm_text(64, 64, 32, 128).replace("T.copy(acc, C[", "T.atomic_add(C[").replace("64])", "64], acc)")
+    )
+    lowered = specialised(text, M=64, N=64, K=128)
+    assert lowered.plan.threads == (256,)
+    rng = np.random.default_rng(6)
+    a, b = (rng.integers(-3, 4, s).astype(np.float16) for s in ((64, 128), (128, 64)))
+    c = np.ones((64, 64), np.float32)
+    run(lowered, {"A": a, "B": b, "C": c})
+    assert np.array_equal(c, 1 + a.astype(np.float32) @ b.astype(np.float32))
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -1,6 +1,7 @@
 """Warp specialisation for Hopper: one warp group more fetches tiles by TMA while the others compute.
 
-In:  a tile function with one pipelined loop, not inside another one, in a launch of 128 or 256 threads.
+In:  a tile function with one pipelined loop in a launch of 128 or 256 threads; it may stand in serial loops
+     and branches.
 Out: the same with 128 threads more, whose first one issues the loop's copies into S versions of their tiles
      as these become free; the author's threads run everything else as a team (`ir.teams`), wait for each
      version and free it when it is read. A T.gemm that is the only other statement of the loop goes on while
@@ -19,7 +20,7 @@ and fragments have room for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,21 +32,18 @@ from tilelang.ir.build import LOOP_KIND
 from tilelang.ir.safe_values import safe_values
 from tilelang.ir.tile_ops import seq
 from tilelang.layout.shared import matrix_operand
-from tilelang.ops.fill import Fill
 from tilelang.ops.gemm import Gemm
-from tilelang.ops.tma import TmaCopy
 from tilelang.passes.accesses import all_accesses
-from tilelang.passes.plan_pipelines import STAGES, Producer, covered_producers, read_version, versioned
+from tilelang.passes.plan_pipelines import Producer, covered_producers, versioned
+from tilelang.passes.tile_ring import TileRing, barrier_call, flat, place, stages_of
 from tilelang.passes.walk import (
     bits_of,
     calls,
-    children,
     constant,
     index,
     loop_kind,
     remake,
     shape_of,
-    substitute,
     uses,
     variables,
     walk,
@@ -53,8 +51,12 @@ from tilelang.passes.walk import (
 
 GROUP, _WARP = 128, 32  # threads of a warp group, of a warp
 _TILE_OPS = frozenset(
-    {tile_ops.COPY, tile_ops.GEMM, tile_ops.FILL, tile_ops.REDUCE, tile_ops.SCAN, tile_ops.ASSUME}
+    {
+        *(tile_ops.COPY, tile_ops.GEMM, tile_ops.FILL, tile_ops.REDUCE, tile_ops.SCAN, tile_ops.ASSUME),
+        *(tile_ops.ATOMIC, tile_ops.ATOMIC_TILE),
+    }
 )
+_IN_TURN = ("serial", "unroll", "Pipelined")  # loops whose iterations come one after the other
 _MOST_DIMENSIONS, _MOST_BOX, _UNIT = 5, 256, 16  # of a tensor map, its box, its rows and strides (bytes)
 _ROOM = 44  # registers for all but fragments: addresses, numbers of loops, parts of results on their way
 _AT_ONCE = 28  # registers of a thread that the compiler needs beside the accumulators of one wgmma
@@ -115,14 +117,14 @@ def specialise_warps(
     threads = int(launch.value)
     work = _Specialiser(func, launch)
     try:
-        loop, producers, bound = work.find()
-        split = work.split(loop, producers, shared_bytes, blocks)
+        found = work.find()
+        split = work.split(found, shared_bytes, blocks)
         if not asked:
-            worth(loop, by_wgmma)
-            work.check_crowd(loop, producers, shared_bytes, split)
+            worth(found, by_wgmma)
+            work.check_crowd(found, shared_bytes, split)
     except _Refused as refused:
         return refused.args[0]
-    body = work.make(loop, producers, bound, split)
+    body = work.make(found, split)
 
     def relaunch(stmt: Any) -> Any:
         if isinstance(stmt, X.AttrStmt) and stmt.same_as(launch):
@@ -141,15 +143,39 @@ def _refuse(why: str, obvious: bool = False) -> _Refused:
     return _Refused(Refusal(why, obvious))
 
 
-def worth(loop: X.For, by_wgmma: Callable[[Gemm], bool]) -> None:
+@dataclass(frozen=True)
+class _Found:
+    """The pipelined loop; the loops and branches around it, outermost first; its copies; and the scalars that
+    all of these need, in order.
+    """
+
+    loop: X.For
+    around: tuple[Any, ...]
+    producers: tuple[Producer, ...]
+    bound: tuple[Any, ...] = ()
+
+    @property
+    def again(self) -> bool:
+        """Whether the loop is come to more than once."""
+        return any(isinstance(s, X.For) for s in self.around)
+
+    def given(self) -> list[Any]:
+        """What the fetching thread must know, but for the scalars."""
+        found = [e for s in (*self.around, self.loop) if isinstance(s, X.For) for e in (s.min, s.extent)]
+        found += [s.condition for s in self.around if isinstance(s, X.IfThenElse)]
+        return found + [e for p in self.producers for r in p.copy.src.region for e in (r.min, r.extent)]
+
+
+def worth(found: _Found, by_wgmma: Callable[[Gemm], bool]) -> None:
     """Raises _Refused for a loop that is as fast without."""
+    loop = found.loop
     gemms = [Gemm.read(c) for c in calls(loop.body) if tile_ops.is_call(c, tile_ops.GEMM)]
     if not all(map(by_wgmma, gemms)):
         raise _refuse("a T.gemm of its loop is not done by wgmma")
     if not gemms:
         raise _refuse("its loop has no T.gemm", obvious=True)
-    count, stages = constant(loop.extent), _stages(loop)
-    if count is not None and count <= stages:
+    count, stages = constant(loop.extent), stages_of(loop)
+    if count is not None and count <= stages and not found.again:
         raise _refuse(f"its loop's {count} iterations have their tiles on the way from the start")
     if sum(math.prod(g.shape) for g in gemms) < _LEAST_PRODUCTS:
         raise _refuse("an iteration of its loop multiplies too little")
@@ -165,21 +191,17 @@ class _Specialiser:
         self._thread: ir.Var = launch.node.var
         self._threads = int(launch.value)
 
-    def find(self) -> tuple[X.For, list[Producer], list[Any]]:
-        """The loop, its copies, and the scalars before it. Raises _Refused."""
-        parts = _flat(self._body)
-        loops = [s for s in walk(self._body) if loop_kind(s) == "Pipelined" and _stages(s) >= 2]
+    def find(self) -> _Found:
+        """The loop with its copies. Raises _Refused."""
+        loops = [s for s in walk(self._body) if loop_kind(s) == "Pipelined" and stages_of(s) >= 2]
         if len(loops) != 1:
             count = f"it has {len(loops) or 'no'} T.Pipelined loops of two stages or more"
             raise _refuse(count, obvious=not loops)
         loop = loops[0]
-        if not any(p.same_as(loop) for p in parts):
-            raise _refuse("its T.Pipelined loop stands inside another statement")
+        around, bound = _way_to(loop, self._body)
         self._check_plain()
         found = covered_producers(self._func.body, loop)
         producers = [p for p in found if isinstance(p, Producer)]
-        before = parts[: next(k for k, p in enumerate(parts) if p.same_as(loop))]
-        bound = [p for p in before if isinstance(p, X.Bind)]
         if not found:
             raise _refuse("none of its loop's copies may run early")
         for p in found:
@@ -188,13 +210,15 @@ class _Specialiser:
         for p in producers:
             if (why := self._no_tma(p)) is not None:
                 raise _refuse(f"TMA cannot fill {p.buffer.name}: {why}")
-        self._check_alone(loop, producers, bound)
-        return loop, producers, bound
+        whole = _Found(loop, tuple(around), tuple(producers), ())
+        whole = replace(whole, bound=tuple(_needed(bound, whole.given())))
+        self._check_alone(whole)
+        return whole
 
-    def split(self, loop: X.For, producers: list[Producer], shared_bytes: int, blocks: int | None) -> Split:
+    def split(self, found: _Found, shared_bytes: int, blocks: int | None) -> Split:
         """How registers are shared out. Raises _Refused where the fragments have no room."""
         held = _ROOM + sum(self._registers(b) for b in _allocated(self._body))
-        shared = self._shared(loop, producers)
+        shared = self._shared(found)
         # The compiler refuses an instruction whose registers are more than the launch gives a thread.
         gemms = [Gemm.read(c) for c in calls(self._body) if tile_ops.is_call(c, tile_ops.GEMM)]
         once = max([min(self._registers(g.c.source), g.shape[1] // 2, 128) for g in gemms], default=0)
@@ -205,7 +229,7 @@ class _Specialiser:
             raise _refuse(f"a thread needs about {held} registers, more than it would get")
         return next((s for s in roomy if s.blocks * (shared + _OWN) <= shared_bytes), roomy[-1])
 
-    def check_crowd(self, loop: X.For, producers: list[Producer], shared_bytes: int, split: Split) -> None:
+    def check_crowd(self, found: _Found, shared_bytes: int, split: Split) -> None:
         """Raises _Refused where the plain kernel would have twice the blocks on a multiprocessor: as many as
         shared memory and the registers of its largest fragment leave room for (fragments that are not needed
         at once share registers). Two of three are no loss (an fp8 product with scales per block gains 17 %),
@@ -213,15 +237,15 @@ class _Specialiser:
         """
         largest = max(map(self._registers, _allocated(self._body)), default=0)
         plain = min(
-            shared_bytes // (self._shared(loop, producers) + _OWN),
+            shared_bytes // (self._shared(found) + _OWN),
             _REGISTERS // (self._threads * min(_ROOM + largest, _MOST_REGISTERS)),
         )
         if plain >= 2 * split.blocks:
             raise _refuse(f"a multiprocessor would hold {split.blocks} of its blocks instead of {plain}")
 
-    def _shared(self, loop: X.For, producers: list[Producer]) -> int:
+    def _shared(self, found: _Found) -> int:
         """Bytes of shared memory, every version counted. Raises _Refused where they are not known."""
-        of_tiles = {p.buffer.__chandle__(): _stages(loop) for p in producers}
+        of_tiles = {p.buffer.__chandle__(): stages_of(found.loop) for p in found.producers}
         tiles = [b for b in _allocated(self._body) if b.scope().startswith("shared")]
         if any(constant(n) is None for b in tiles for n in b.shape):
             raise _refuse("the size of a tile is known only at run time")
@@ -278,48 +302,57 @@ class _Specialiser:
             return f"what lies outside of {tensor.name} is not 0"
         return None
 
-    def _check_alone(self, loop: X.For, producers: list[Producer], bound: list[Any]) -> None:
+    def _check_alone(self, found: _Found) -> None:
         """The fetching thread must know all that its copies depend on."""
         written = {a.buffer.__chandle__() for a in all_accesses(self._body) if a.mode == "write"}
-        given = [loop.min, loop.extent, *(b.value for b in bound)]
-        given += [e for p in producers for r in p.copy.src.region for e in (r.min, r.extent)]
-        read = [v for e in given for v in variables(X.Evaluate(e) if isinstance(e, ir.Expr) else e)]
-        known = {b.var.__chandle__() for b in bound} | {loop.loop_var.__chandle__()}
+        given = [*found.given(), *(b.value for b in found.bound)]
+        known = {b.var.__chandle__() for b in found.bound}
+        known |= {s.loop_var.__chandle__() for s in (*found.around, found.loop) if isinstance(s, X.For)}
         free = {v.__chandle__() for v in _defined(self._body)} - known
-        for v in read:
+        for v in _read(given):
             memory = X.is_buffer_var(v) and (v.scope() != "global" or v.__chandle__() in written)
             if memory or v.__chandle__() in free:
                 raise _refuse(f"what its loop fetches depends on {v.name}, which the other threads compute")
-        for p in producers:
+        inside = [a.buffer.__chandle__() for a in all_accesses(found.loop.body)]
+        anywhere = [a.buffer.__chandle__() for a in all_accesses(self._body)]
+        for p in found.producers:
             if p.copy.src.source.__chandle__() in written:
                 raise _refuse(f"it writes {p.copy.src.source.name}, which its loop fetches")
+            tile = p.buffer.__chandle__()
+            if anywhere.count(tile) > inside.count(tile):
+                raise _refuse(f"{p.buffer.name} is used outside of its loop too")
 
     # What becomes of it
 
-    def make(self, loop: X.For, producers: list[Producer], bound: list[Any], split: Split) -> Any:
+    def make(self, found: _Found, split: Split) -> Any:
         """The body of the new launch."""
-        parts, stages, at = _flat(self._body), _stages(loop), loop.span
-        versions = {p.buffer.__chandle__(): versioned(p.buffer, stages) for p in producers}
+        loop, at, stages = found.loop, found.loop.span, stages_of(found.loop)
+        versions = {p.buffer.__chandle__(): versioned(p.buffer, stages) for p in found.producers}
         loaded, freed = (
             X.decl_buffer((stages,), "uint64", name, scope="shared") for name in ("loaded", "freed")
         )
-        held = [p for p in parts if isinstance(p, X.AllocBuffer) and p.buffer.__chandle__() not in versions]
-        own = [p for p in parts if not isinstance(p, X.AllocBuffer)]
-        ring = _Ring(loop, producers, versions, loaded, freed)
-        consumed = [ring.computing() if p.same_as(loop) else p for p in own]
+        done = X.decl_buffer((1,), "int32", "done", scope="local")
+        ring = TileRing(loop, found.again, found.producers, versions, loaded, freed, done)
+        parts = [p for p in flat(self._body) if not _allocates(p, versions)]
+        held = [p for p in parts if isinstance(p, X.AllocBuffer)]
+        consumed = _with(
+            seq([p for p in parts if not isinstance(p, X.AllocBuffer)]), loop, ring.computing(), versions
+        )
+        fetched = _only_way(self._body, found, ring.fetching())
         first = X.const(self._threads, "int32")
-        given = [_call("tl.setmaxnreg_dec", [index(split.fetching)], at)] if split.fetching else []
-        taken = [_call("tl.setmaxnreg_inc", [index(split.computing)], at)] if split.fetching else []
-        fetch = ring.fetching()
+        given = [barrier_call("tl.setmaxnreg_dec", [index(split.fetching)], at)] if split.fetching else []
+        taken = [barrier_call("tl.setmaxnreg_inc", [index(split.computing)], at)] if split.fetching else []
+        counter = [X.AllocBuffer(done, span=at), X.BufferStore(done, index(0), [index(0)], at)]
         return seq(
             [
                 *held,
                 *(X.AllocBuffer(b, span=at) for b in (*versions.values(), loaded, freed)),
+                *(counter if found.again else []),
                 self._begin(loaded, freed, stages, at),
                 X.IfThenElse(
                     X.GE(self._thread, first),
-                    seq([*given, X.IfThenElse(X.EQ(self._thread, first), seq([*bound, fetch]), None, at)]),
-                    seq([*taken, *consumed]),
+                    seq([*given, X.IfThenElse(X.EQ(self._thread, first), fetched, None, at)]),
+                    seq([*taken, consumed]),
                     at,
                 ),
             ]
@@ -327,96 +360,92 @@ class _Specialiser:
 
     def _begin(self, loaded: ir.Var, freed: ir.Var, stages: int, at: Any) -> Any:
         made = [
-            _call("tl.mbarrier_init", [_place(barrier, index(k)), index(count)], at)
+            barrier_call("tl.mbarrier_init", [place(barrier, index(k)), index(count)], at)
             for barrier, count in ((loaded, 1), (freed, self._threads // _WARP))
             for k in range(stages)
         ]
         here = X.IfThenElse(X.EQ(self._thread, index(0)), seq(made), None, at)
-        return seq([here, _call("tl.fence_barrier_init", [], at), _call(tile_ops.SYNC, [], at)])
+        return seq([here, barrier_call("tl.fence_barrier_init", [], at), barrier_call(tile_ops.SYNC, [], at)])
 
 
-@dataclass(frozen=True)
-class _Ring:
-    """A loop whose tiles go round between the warp that fetches and those that compute.
+def _way_to(loop: X.For, body: Any) -> tuple[list[Any], list[Any]]:
+    """The loops and branches around a loop, outermost first, and the scalars in scope. Raises _Refused."""
+    around: list[Any] = []
+    bound: list[Any] = []
+    here = body
+    while True:
+        parts = flat(here)
+        at = next(k for k, p in enumerate(parts) if _holds(p, loop))
+        bound += [p for p in parts[:at] if isinstance(p, X.Bind)]
+        way = parts[at]
+        if way.same_as(loop):
+            return around, bound
+        if isinstance(way, X.For) and loop_kind(way) in _IN_TURN:
+            here = way.body
+        elif isinstance(way, X.IfThenElse):
+            here = way.then_case if _holds(way.then_case, loop) else way.else_case
+        else:
+            raise _refuse("its T.Pipelined loop stands inside another statement")
+        around.append(way)
 
-    loaded, freed: a barrier for each version of the tiles, `versions` by handle: it is there, it may be
-    fetched anew.
-    """
 
-    loop: X.For
-    producers: list[Producer]
-    versions: dict[int, ir.Var]
-    loaded: ir.Var
-    freed: ir.Var
-
-    def fetching(self) -> Any:
-        """What the one thread does that fetches."""
-        loop, stages, at = self.loop, _stages(self.loop), self.loop.span
-        k = X.Var(str(loop.loop_var.name), loop.loop_var.ty)
-        number = _from_zero(k, loop)
-        version = X.FloorMod(number, index(stages))
-        phase = X.FloorMod(X.FloorDiv(number, index(stages)), index(2))
-        free = X.Cast("uint32", X.bitwise_xor(phase, index(1)))
-        body = [_call("tl.mbarrier_wait", [_place(self.freed, version), free], at)]
-        for p in self.producers:
-            tile = self.versions[p.buffer.__chandle__()]
-            mins, extents = [version, *(r.min for r in p.copy.dst.region)], [index(1)]
-            extents += [r.extent for r in p.copy.dst.region]
-            src, dst = substitute(p.copy.src, {loop.loop_var: k}), tile_ops.region(tile, mins, extents)
-            loaded, policy = _place(self.loaded, version), p.copy.eviction_policy
-            body.append(TmaCopy(src, dst, loaded, eviction_policy=policy, span=p.copy.span).call())
-        body.append(_call("tl.mbarrier_arrive", [_place(self.loaded, version)], at))
-        notes = {LOOP_KIND: "serial"}
-        return X.For(k, loop.min, loop.extent, X.ForKind.SERIAL, seq(body), annotations=notes, span=at)
-
-    def computing(self) -> Any:
-        """What all others do, each version in its turn."""
-        loop, stages, at = self.loop, _stages(self.loop), self.loop.span
-        taken = {p.stmt.__chandle__() for p in self.producers}
-        number = _from_zero(loop.loop_var, loop)
-        version = X.FloorMod(number, index(stages))
-        rest = [s for s in _flat(loop.body) if s.__chandle__() not in taken]
-        phase = X.Cast("uint32", X.FloorMod(X.FloorDiv(number, index(stages)), index(2)))
-        wait = _call("tl.mbarrier_wait", [_place(self.loaded, version), phase], at)
-        notes = {LOOP_KIND: "serial"}
-        gemm, clear = _only_gemm(rest, loop)
-        if gemm is None:
-            body = [wait, *(read_version(s, self.versions, version) for s in rest)]
-            body.append(_call("tl.mbarrier_arrive_warp", [_place(self.freed, version)], at))
-            return X.For(
-                loop.loop_var, loop.min, loop.extent, X.ForKind.SERIAL, seq(body), annotations=notes, span=at
+def _only_way(body: Any, found: _Found, fetch: Any) -> Any:
+    """`body` with nothing in it but what leads to the loop, and `fetch` in the loop's place."""
+    kept = {s.__chandle__() for s in (*found.around, *found.bound)}
+    made = []
+    for part in flat(body):
+        if part.same_as(found.loop):
+            made.append(fetch)
+        elif part.__chandle__() not in kept:
+            continue
+        elif isinstance(part, X.For):
+            inner, notes = _only_way(part.body, found, fetch), {LOOP_KIND: "serial"}
+            bounds = (part.loop_var, part.min, part.extent, X.ForKind.SERIAL)
+            made.append(X.For(*bounds, inner, annotations=notes, step=part.step, span=part.span))
+        elif isinstance(part, X.IfThenElse):
+            branches = (part.then_case, part.else_case)
+            then, orelse = (
+                _only_way(b, found, fetch) if b is not None and _holds(b, found.loop) else None
+                for b in branches
             )
-        going_on = replace(gemm, asynchronous=True, clear_accum=False).call()
-        before = X.FloorMod(number + (stages - 1), index(stages))
-        free = X.IfThenElse(
-            X.GT(number, index(0)),
-            _call("tl.mbarrier_arrive_warp", [_place(self.freed, before)], at),
-            None,
-            at,
-        )
-        product = read_version(going_on, self.versions, version)
-        body = [wait, product, _call(tile_ops.WGMMA_WAIT, [index(1)], at), free]
-        made = X.For(
-            loop.loop_var, loop.min, loop.extent, X.ForKind.SERIAL, seq(body), annotations=notes, span=at
-        )
-        return seq([clear, made, _call(tile_ops.WGMMA_WAIT, [index(0)], at)])
+            made.append(X.IfThenElse(part.condition, then or seq([]), orelse, part.span))
+        else:
+            made.append(part)
+    return seq(made)
 
 
-def _only_gemm(rest: list[Any], loop: X.For) -> tuple[Gemm | None, Any | None]:
-    """The gemm that is all of the loop's work, and what clears its accumulator before the loop; None where it
-    must be waited for at once.
-    """
-    only = rest[0].value if len(rest) == 1 and isinstance(rest[0], X.Evaluate) else None
-    if only is None or not tile_ops.is_call(only, tile_ops.GEMM):
-        return None, None
-    gemm = Gemm.read(only)
-    clear = gemm.clear_accum
-    if constant(clear) == 0:
-        return gemm, None
-    at_first = isinstance(clear, X.EQ) and isinstance(clear.a, ir.Var) and clear.a.same_as(loop.loop_var)
-    if at_first and constant(clear.b) == constant(loop.min) is not None and (constant(loop.extent) or 0) > 0:
-        return gemm, Fill(gemm.c, X.const(0, str(gemm.c.source.dtype)), gemm.span).call()
-    return None, None
+def _with(body: Any, loop: X.For, computing: Any, gone: Mapping[int, Any]) -> Any:
+    """`body` with `computing` in the loop's place and without what allocates the tiles of `gone`."""
+
+    def swapped(stmt: Any) -> Any:
+        if stmt.same_as(loop):
+            return computing
+        return seq([]) if _allocates(stmt, gone) else remake(stmt, swapped)
+
+    return swapped(body)
+
+
+def _allocates(stmt: Any, buffers: Mapping[int, Any]) -> bool:
+    return isinstance(stmt, X.AllocBuffer) and stmt.buffer.__chandle__() in buffers
+
+
+def _holds(stmt: Any, inner: Any) -> bool:
+    return any(s.same_as(inner) for s in walk(stmt))
+
+
+def _read(expressions: list[Any]) -> list[ir.Var]:
+    return [v for e in expressions for v in variables(X.Evaluate(e) if isinstance(e, ir.Expr) else e)]
+
+
+def _needed(bound: list[Any], given: list[Any]) -> list[Any]:
+    """Those of the scalars that something given is computed from, in their order."""
+    names = {v.__chandle__() for v in _read(given)}
+    kept: list[Any] = []
+    for one in reversed(bound):
+        if one.var.__chandle__() in names:
+            kept.insert(0, one)
+            names |= {v.__chandle__() for v in _read([one.value])}
+    return kept
 
 
 def _allocated(body: Any) -> list[ir.Var]:
@@ -438,18 +467,6 @@ def _defined(stmt: Any) -> Iterator[ir.Var]:
             yield part.loop_var
 
 
-def _stages(loop: X.For) -> int:
-    return int(loop.annotations[STAGES]) if STAGES in loop.annotations else 0
-
-
-def _from_zero(k: Any, loop: X.For) -> Any:
-    return k if constant(loop.min) == 0 else k - loop.min
-
-
-def _flat(body: Any) -> list[Any]:
-    return [s for part in children(body) for s in _flat(part)] if isinstance(body, X.SeqStmt) else [body]
-
-
 def _row_strides(shape: Any) -> list[Any]:
     total: Any = 1
     found: list[Any] = []
@@ -458,11 +475,3 @@ def _row_strides(shape: Any) -> list[Any]:
         known, number = constant(total), constant(n)
         total = known * number if known is not None and number is not None else None
     return found
-
-
-def _call(name: str, args: list[Any], at: Any) -> Any:
-    return X.Evaluate(tile_ops.call(name, args, span=at), at)
-
-
-def _place(buffer: ir.Var, at: Any) -> Any:
-    return X.address_of(X.BufferLoad(buffer, [at]))
