@@ -19,6 +19,7 @@ from tilelang.analysis.affine import affine
 from tilelang.analysis.out_of_step import shift
 from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.layout.fragment import Digit, Fragment, Place, Replica, built, from_split
+from tilelang.layout.views import viewed
 from tilelang.passes.layout_sites import Site, Use, around_site
 from tilelang.passes.walk import constant, loads, shape_of, variables
 
@@ -30,6 +31,8 @@ def loop_layout(site: Site, use: Use, fragment: Fragment) -> Fragment | None:
     """
     if use.dims == tuple(range(len(site.vars))) and fragment.shape == site.extents:
         return fragment
+    if _counts_all(site, use):
+        return viewed(fragment, site.extents, 1, 1)
     at = {v: k for k, v in enumerate(use.dims) if v is not None}
     if len(at) < len(site.vars) or len(at) != sum(d is not None for d in use.dims):
         return _displaced(site, use, fragment)
@@ -42,6 +45,18 @@ def loop_layout(site: Site, use: Use, fragment: Fragment) -> Fragment | None:
     if split is None or any(dim in fixed and d.place == "thread" for dim, _, d, _ in split):
         return None
     return fragment.select([at[v] for v in range(len(site.vars))], site.extents)
+
+
+def _counts_all(site: Site, use: Use) -> bool:
+    """Whether the loop counts a line of elements one by one, as `f[i * 8 + j]` does."""
+    shape = shape_of(use.buffer)
+    form = affine(use.indices[0]) if len(use.indices) == 1 and len(site.vars) > 1 else None
+    if form is None or form.constant or shape != (math.prod(site.extents),):
+        return False
+    steps = [math.prod(site.extents[k + 1 :]) for k in range(len(site.vars))]
+    counted = [n for n, extent in zip(steps, site.extents, strict=True) if extent > 1]
+    own = [form.coefficient(v) for v, extent in zip(site.vars, site.extents, strict=True) if extent > 1]
+    return own == counted and len(form.variables) == len([v for v in site.vars if form.coefficient(v)])
 
 
 def _displaced(site: Site, use: Use, fragment: Fragment) -> Fragment | None:
@@ -99,6 +114,8 @@ def fragment_layout(site: Site, use: Use, loop: Fragment) -> Fragment | None:
     shape = shape_of(use.buffer)
     if use.dims == tuple(range(len(site.vars))) and shape == loop.shape:
         return loop
+    if _counts_all(site, use):
+        return viewed(loop, shape, 1, 1)
     used = [d for d in use.dims if d is not None]
     if len(set(used)) != len(used):
         return None
