@@ -86,3 +86,15 @@ def test_no_barrier_is_made_where_none_helps() -> None:
     ):
         func = kernel(*stmts, buffers=[a, b])
         assert apart(func).same_as(func)
+
+
+def test_barriers_lie_close_together() -> None:
+    tile = buffer("tile", 3)
+    barriers = [X.decl_buffer((n,), "uint64", f"b{n}", scope="shared") for n in (1, 2, 4)]
+    made = [
+        X.Evaluate(tile_ops.call("tl.mbarrier_init", [X.address_of(b[0]), X.const(1, "int32")]))
+        for b in barriers
+    ]
+    arena, offsets = placed(*made, touch(tile), *made, buffers=[tile, *barriers])
+    assert arena.bytes == 128 + 12 and offsets[0] == 128
+    assert sorted(offsets[1:]) == [0, 32, 48]

@@ -14,7 +14,7 @@ from tvm import tirx as X
 
 from tilelang.ir import tile_ops
 from tilelang.ir.evaluate import is_choice
-from tilelang.passes.walk import variables, walk
+from tilelang.passes.walk import calls, variables, walk
 
 Mode = Literal["read", "write"]
 
@@ -61,6 +61,12 @@ def storages(body: Any) -> dict[int, int]:
                 handle: int = base.__chandle__()
                 found[stmt.buffer.__chandle__()] = found.get(handle, handle)
     return found
+
+
+def barrier_buffers(body: Any) -> set[int]:
+    """Handles of buffers that hold mbarriers."""
+    made = [c for c in calls(body) if tile_ops.is_call(c, "tl.mbarrier_init")]
+    return {c.args[0].args[0].source.__chandle__() for c in made}
 
 
 def _reads(expr: Any) -> Iterator[Access]:

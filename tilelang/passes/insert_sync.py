@@ -33,7 +33,7 @@ from tilelang.ir.spans import place_of
 from tilelang.ir.teams import Branches, Team, thread_numbers
 from tilelang.ir.thread_ops import NAMED_ARRIVE, NAMED_SYNC
 from tilelang.ir.tile_ops import seq
-from tilelang.passes.accesses import accesses, all_accesses, storages
+from tilelang.passes.accesses import accesses, all_accesses, barrier_buffers, storages
 from tilelang.passes.owner_table import MANY, NOBODY, Threads, owner_table
 from tilelang.passes.plan_pipelines import SETTLED
 from tilelang.passes.walk import calls, children, constant, index, remake, walk, with_body
@@ -165,7 +165,7 @@ class _Sync:
                 read.add(handle)
             else:
                 written[handle] += 1
-        barriers = _barriers(func.body)  # whose order is the author's
+        barriers = barrier_buffers(func.body)  # whose order is the author's
         # A barrier of the block between teams that wait for each other would never be passed by all.
         self._by_author = bool(barriers) or _meets_by_hand(func.body)
         self._watched = {
@@ -432,12 +432,6 @@ def _free_barriers(body: Any) -> list[int]:
     if None in taken:
         return []
     return [k for k in reversed(range(1, _NAMED_BARRIERS)) if k not in taken]
-
-
-def _barriers(body: Any) -> set[int]:
-    """Handles of buffers that hold mbarriers."""
-    made = [c for c in calls(body) if tile_ops.is_call(c, "tl.mbarrier_init")]
-    return {c.args[0].args[0].source.__chandle__() for c in made}
 
 
 def _atomic_elements(stmt: Any) -> list[Any]:

@@ -18,11 +18,12 @@ from tvm import tirx as X
 
 from tilelang.ir import tile_ops
 from tilelang.layout.shared import SharedLayout, linear
-from tilelang.passes.accesses import all_accesses, storages
+from tilelang.passes.accesses import all_accesses, barrier_buffers, storages
 from tilelang.passes.walk import bits_of, calls, children, remake, shape_of, walk
 
 _EVER = 1 << 30  # no stretch has that number
 _ATOM = 1024  # bytes of the widest swizzle atom
+_BARRIER = 8  # bytes of an mbarrier
 _ASYNCHRONOUS = (
     *("tl.cuda.tma_", "tl.cuda.bulk_", "tl.tma_", "tl.bulk_"),
     *("tl.mbarrier_", "tl.wgmma_wait", "tl.cuda.wgmma_wait"),
@@ -62,6 +63,8 @@ def plan_shared(body: Any, layouts: Mapping[int, SharedLayout]) -> Arena:
             names[stmt.buffer.__chandle__()] = str(stmt.buffer.name)
             lives[stmt.buffer.__chandle__()] = _Life(layout.bytes, layout.alignment)
     views = storages(body)
+    for handle in barrier_buffers(body) & lives.keys():
+        lives[handle].alignment = _BARRIER  # a tile's 128 bytes for each would add up
     by_name = lives | {view: lives[base] for view, base in views.items() if base in lives}
     _measure(body, 0, by_name)
     _keep_described(body, by_name)
