@@ -46,3 +46,21 @@ def test_what_a_macro_assigns(macro, expected):
 
     made = tilelang.compile(main, out_idx=0, target="c")()
     assert torch.equal(made, torch.full((2,), expected, dtype=torch.int32))
+
+
+def test_a_reference_keeps_the_element_that_it_was_given():
+    @T.macro
+    def move_on(x: T.Ref, k: T.Ref):
+        k = 2  # noqa: F841
+        x = 9  # noqa: F841
+
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=1):
+            for i in T.serial(4):
+                A[i] = 0
+            k = T.alloc_var("int32", 1)
+            move_on(A[k], k)
+            A[3] = k
+
+    assert tilelang.compile(main, out_idx=0, target="c")().tolist() == [0, 9, 0, 2]

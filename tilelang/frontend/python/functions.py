@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from dataclasses import replace
 from typing import Any
 
 from tvm import ir
@@ -212,14 +213,25 @@ def _passed(run: Run, parameter: ast.arg, value: Any) -> Any:
     """An element is passed by value unless the parameter is a `T.Ref`; where a tile starts is passed as
     it is.
     """
-    if isinstance(value, Late) and _is_reference(parameter.annotation):
-        return value.region
-    if isinstance(value, Region) and value.is_point and not _is_reference(parameter.annotation):
+    if _is_reference(parameter.annotation):
+        region = value.region if isinstance(value, Late) else value
+        return _with_fixed_place(run, parameter.arg, region) if isinstance(region, Region) else region
+    if isinstance(value, Region) and value.is_point:
         return kept(run, value, parameter.arg)
-    if isinstance(value, Buffer) and value.scope == "local.var" and not _is_reference(parameter.annotation):
+    if isinstance(value, Buffer) and value.scope == "local.var":
         span = value.name_span
         return bound_value(run, parameter.arg, scalar(run, value, span), span)
     return value
+
+
+def _with_fixed_place(run: Run, name: str, region: Region) -> Region:
+    """The element that a reference stands for: where it lies is read at the call, not when it is used."""
+    if run.launch is None or region.indices is None or not region.is_point:
+        return region
+    fixed = tuple(
+        replace(i, start=bound_value(run, f"{name}_at", i.start, region.span)) for i in region.indices
+    )
+    return replace(region, indices=fixed)
 
 
 def _once(run: Run, name: str, value: Any, span: Span) -> Any:
