@@ -5,6 +5,7 @@ language.
 from __future__ import annotations
 
 import linecache
+import re
 import textwrap
 from collections.abc import Mapping
 from itertools import count
@@ -50,7 +51,7 @@ def live(text: str, kernel: str = "k", values: Mapping[str, Any] | None = None, 
 
 def whole(text: str) -> str:
     text = textwrap.dedent(text).lstrip("\n")
-    return text if "import " in text else PRELUDE + text
+    return text if re.search(r"^(import|from) ", text, re.MULTILINE) else PRELUDE + text
 
 
 def body(statements: str, shape: str = "(64, 64)") -> str:

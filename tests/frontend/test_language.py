@@ -66,6 +66,61 @@ def test_with_opens_a_loop(opened: str, loops: str):
     assert lines_of(f"with {opened}:\n    f[0, 0] = 1") == lines_of(f"{loops}\n{inside}")
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "a, b = T.alloc_var('int32', init=0), T.alloc_var('int32', init=1)",
+        "(a, b) = [T.alloc_var('int32', init=k) for k in range(2)]",
+        "if (a := T.alloc_var('int32', init=0)) is not (b := T.alloc_var('int32', init=1)): pass",
+    ],
+)
+def test_variables_made_together_are_variables(made: str):
+    lines = lines_of(f"""
+        {made}
+        for i in T.serial(5):
+            a, b = b, a + b
+        f[0, 0] = a
+    """)
+    values = [line.split() for line in lines if " = " in line]
+    swapped = [words for words in values if words[-1] in ("value", "value_1")]
+    assert len(swapped) == 2 and swapped[0][0] in lines[-1]
+
+
+def test_numbers_of_numpy_are_numbers():
+    text = """
+        import numpy as np
+        import tilelang.language as T
+
+        def k(A):
+            A: T.Tensor((64, 64), T.float32)
+            with T.Kernel(np.int64(4), threads=np.int32(128)) as bx:
+                f = T.alloc_fragment((np.int64(64), 64), T.float32)
+                T.fill(f, np.float16(2))
+                for i in T.serial(np.int64(4)):
+                    A[np.int32(0), i] = np.float32(0.5) * A[1, 0] + bx // np.int64(2)
+                if bx == np.int8(3):
+                    A[0, 0] = np.int32(1)
+    """
+    program = live(text)
+    assert program.problems == []
+    lines = [line.strip() for line in script(program).splitlines()]
+    assert 'A[0, i] = T.float32(0.5) * A[1, 0] + T.Cast("float32", bx // 2)' in lines
+    assert "if bx == 3:" in lines and "A[0, 0] = T.float32(1.0)" in lines
+
+
+def test_enumerations_inside_a_kernel():
+    lines = lines_of("""
+        from enum import Enum, auto
+
+        class Mode(Enum):
+            plain = auto()
+            fast = auto()
+
+        f[0, 0] = Mode.fast.value if Mode.fast is not Mode.plain else bx
+    """)
+    assert lines == ["f[0, 0] = T.float32(2.0)"]
+
+
 def test_and_or_not_and_chains_are_conditions_of_the_kernel():
     lines = lines_of("""
         if 0 < bx < 3 and not (bx == 1) or f[0, 0] > 0:

@@ -15,6 +15,7 @@ from tilelang.analysis import (
     crossed_index,
     divergent_barrier,
     endless_wait,
+    escaped_values,
     fragment_cross_thread,
     fragment_runtime_extent,
     fragment_serial_access,
@@ -116,6 +117,7 @@ ReportKernel = Callable[[StaticModule, KernelSource, Target], KernelReport]
 
 CHECKS: tuple[Check, ...] = (
     thread_count.check,
+    escaped_values.check,
     missing_on_target.check,
     missing_dtype.check,
     odd_packed_extent.check,

@@ -20,7 +20,7 @@ from tvm import tirx as X
 from tilelang.arch.dtypes import dtype_info, element_bits
 from tilelang.arch.float_formats import float_format
 from tilelang.frontend.dtypes import element_of, is_float, promote
-from tilelang.frontend.scalars import dtype_of_expr
+from tilelang.frontend.scalars import dtype_of_expr, plain_number
 from tilelang.ir.values import Buffer, Unknown
 
 PYTHON_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -204,6 +204,7 @@ def binary(kind: type[ast.operator], a: Any, b: Any) -> Any:
             return v
     if not isinstance(a, ir.Expr) and not isinstance(b, ir.Expr):
         return PYTHON_BINARY[kind](a, b)
+    a, b = plain_number(a), plain_number(b)
     for v in (a, b):
         if not isinstance(v, ir.Expr | bool | int | float):
             raise TypeError(f"a {type(v).__name__} cannot be combined with a value of the kernel")
@@ -291,6 +292,7 @@ def compare(kind: type[ast.cmpop], a: Any, b: Any) -> Any:
             return v
     if kind not in _COMPARE or not (isinstance(a, ir.Expr) or isinstance(b, ir.Expr)):
         return PYTHON_COMPARE[kind](a, b)
+    a, b = plain_number(a), plain_number(b)
     for v in (a, b):
         if not isinstance(v, ir.Expr | bool | int | float):
             if kind in (ast.Eq, ast.NotEq):

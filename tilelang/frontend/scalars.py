@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from tvm import ir
 from tvm import tirx as X
 
@@ -98,6 +99,13 @@ def scalar(run: Run, value: Any, span: Span, *, fixable: bool = True) -> Any:
             shape = shape_text(value.extents)
             return run.report(TILE_AS_SCALAR, span, operand=f"`{value.text()}`", shape=shape)
         return read_element(run, value)
+    return plain_number(value)
+
+
+def plain_number(value: Any) -> Any:
+    """A number of numpy's as Python's; anything else as it is."""
+    if isinstance(value, np.generic) and isinstance(found := value.item(), bool | int | float):
+        return found
     return value
 
 

@@ -15,7 +15,7 @@ from tilelang.frontend.model import Late
 from tilelang.frontend.operations.layout_calls import loop_layout_text
 from tilelang.frontend.operators import representable
 from tilelang.frontend.run import Run
-from tilelang.frontend.scalars import named_type, scalar
+from tilelang.frontend.scalars import named_type, plain_number, scalar
 from tilelang.frontend.unfit_constants import note_unfit
 from tilelang.ir.tile_program import Do, Operand, OpRecord
 from tilelang.ir.values import Buffer, Region, Unknown
@@ -80,7 +80,7 @@ def _operand(run: Run, call: Bound, name: str, argument: Argument) -> Any:
         return _tile(run, call, name, value, argument)
     if isinstance(value, Buffer | Region):
         value = scalar(run, value, argument.span)
-    return _plain(run, call, name, value, argument)
+    return _plain(run, call, name, plain_number(value), argument)
 
 
 def _plain(run: Run, call: Bound, name: str, value: Any, argument: Argument) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 import inspect
 from typing import Any
 
@@ -22,6 +23,7 @@ from tilelang.frontend.names import bind_name
 from tilelang.frontend.python.decorators import PlainDecorator
 from tilelang.frontend.python.functions import call_function
 from tilelang.frontend.python.kernel_objects import is_own_class, own_class
+from tilelang.frontend.python.modelled_modules import modelled_modules
 from tilelang.frontend.run import Run
 from tilelang.frontend.scope import Scope
 from tilelang.ir.values import Unknown
@@ -31,9 +33,18 @@ _EMPTY = inspect.Parameter.empty
 _ADDS_NAMES = ("setattr", "__getattr", "__dict__", "vars(")
 
 
+def _as_model(base: Any) -> Any:
+    """A class that running Python gave as a base, as the model of it."""
+    if is_own_class(base):
+        return own_class(base)
+    if isinstance(base, type) and issubclass(base, enum.Enum):
+        return modelled_modules()["enum"].names.get(base.__name__, base)
+    return base
+
+
 def class_definition(run: Run, node: ast.ClassDef) -> Flow | None:
     """`class`: its body is interpreted in a scope of its own."""
-    bases = tuple(own_class(b) if is_own_class(b) else b for b in map(run.eval, node.bases))
+    bases = tuple(map(_as_model, map(run.eval, node.bases)))
     decorators = [run.eval(d) for d in node.decorator_list]
     scope = Scope(run.scope, owner=node.name)
     saved = run.scope, run.at_class_level
@@ -77,7 +88,7 @@ def _make_members(cls: ClassValue) -> None:
     for name, value in list(cls.names.items()):
         if name.startswith("_") or isinstance(value, Function | ClassValue | JitFunction):
             continue
-        if isinstance(value, Auto):
+        if isinstance(value, Auto | enum.auto):
             value = _automatic(cls, name, numbers[0], kind)
         if isinstance(value, int) and not isinstance(value, bool):
             numbers[0] = _next_automatic(cls, value)

@@ -443,7 +443,8 @@ def lambda_expression(run: Run, node: ast.Lambda) -> Any:
 
 def named_expression(run: Run, node: ast.NamedExpr) -> Any:
     value = run.eval(node.value)
-    bind_name(run, node.target.id, value, run.span(node.target))
+    fresh = isinstance(node.value, ast.Call)
+    bind_name(run, node.target.id, value, run.span(node.target), fresh_buffer=fresh)
     found, bound = run.scope.find(node.target.id)
     return bound if found is not None else value
 

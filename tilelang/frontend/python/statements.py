@@ -54,12 +54,28 @@ def assignment(run: Run, node: ast.Assign) -> Flow | None:
     if value is None and _is_nothing(node.value) and any(isinstance(t, ast.Subscript) for t in node.targets):
         value = _refuse_nothing(run, node, at)
     for target in node.targets:
-        assign(run, target, value, fresh_buffer=_is_new(run, node.value, value), value_span=at)
+        _assign_each(run, target, node.value, value, at)
     return None
+
+
+def _assign_each(run: Run, target: ast.expr, node: ast.expr, value: Any, at: Span) -> None:
+    """`target = value`; of tuples written on both sides each name by what stands opposite of it."""
+    sides = (ast.Tuple, ast.List)
+    if isinstance(target, sides) and isinstance(node, sides) and isinstance(value, tuple | list):
+        names, parts = target.elts, node.elts
+        if len(names) == len(parts) == len(value) and not any(
+            isinstance(n, ast.Starred) for n in (*names, *parts)
+        ):
+            for name, part, item in zip(names, parts, value, strict=True):
+                _assign_each(run, name, part, item, run.span(part))
+            return
+    assign(run, target, value, fresh_buffer=_is_new(run, node, value), value_span=at)
 
 
 def _is_new(run: Run, node: ast.expr, value: Any) -> bool:
     """Whether a buffer on the right-hand side is made there, also as `T.alloc_var(...) if option else 0`."""
+    if isinstance(node, ast.ListComp):
+        return isinstance(node.elt, ast.Call)
     if isinstance(node, ast.IfExp):
         made = value.span if isinstance(value, Buffer) else None
         return any(isinstance(n, ast.Call) and run.span(n) == made for n in (node.body, node.orelse))
