@@ -104,4 +104,5 @@ def test_waits_for_the_kernel_before_have_the_names_that_cuda_gives_them() -> No
     text = made.source.text
     assert text.count("cudaGridDependencySynchronize();") == 2  # T.pdl_sync, and by name
     assert text.count("cudaTriggerProgrammaticLaunchCompletion();") == 1
+    assert "#include" not in text  # NVRTC finds no header of the device runtime's
     compile_source(made.source, made.target)

@@ -98,10 +98,10 @@ CUDA = Dialect(
         "float8_e4m3fn": "cuda_fp8.h",
         "float8_e5m2": "cuda_fp8.h",
     },
-    extern_includes=dict.fromkeys(
-        ("cudaTriggerProgrammaticLaunchCompletion", "cudaGridDependencySynchronize"),
-        "cuda_device_runtime_api.h",
-    ),
+    extern_helpers={
+        "cudaTriggerProgrammaticLaunchCompletion": "pdl_trigger",
+        "cudaGridDependencySynchronize": "pdl_sync",
+    },
     functions=FUNCTIONS,
     intrinsics=INTRINSICS,
     pair_conversions=PAIRS,

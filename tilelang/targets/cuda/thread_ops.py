@@ -17,7 +17,7 @@ _SHUFFLES = {
     "shfl_down": "__shfl_down_sync",
 }
 
-_DEVICE_RUNTIME = ("cuda_device_runtime_api.h",)  # nvcc knows it anyway, NVRTC does not
+_NVRTC = "__CUDACC_RTC__"  # knows no function of the device runtime without headers that are not its own
 
 
 def _on_barrier(name: str, instruction: str, more: str = "") -> Intrinsic:
@@ -121,8 +121,18 @@ THREAD_OPS: Mapping[str, Intrinsic] = {
   return rank;
 }"""
     ),
-    "pdl_trigger": Intrinsic(inline="cudaTriggerProgrammaticLaunchCompletion()", includes=_DEVICE_RUNTIME),
-    "pdl_sync": Intrinsic(inline="cudaGridDependencySynchronize()", includes=_DEVICE_RUNTIME),
+    "pdl_trigger": Intrinsic(
+        """void cudaTriggerProgrammaticLaunchCompletion() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}""",
+        unless_known=_NVRTC,
+    ),
+    "pdl_sync": Intrinsic(
+        """void cudaGridDependencySynchronize() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}""",
+        unless_known=_NVRTC,
+    ),
     "setmaxnreg_inc": _registers("inc"),
     "setmaxnreg_dec": _registers("dec"),
     **{name: Intrinsic(inline=f"{call}({{3}}, {{0}}, {{1}}, {{2}})") for name, call in _SHUFFLES.items()},

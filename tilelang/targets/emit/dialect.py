@@ -58,7 +58,7 @@ class Dialect:
     includes: tuple[str, ...] = ()
     constant_includes: tuple[str, ...] = ()  # headers that `infinity` and `nan` need
     type_includes: Mapping[str, str] = field(default_factory=dict)  # dtype -> header
-    extern_includes: Mapping[str, str] = field(default_factory=dict)  # function called by name -> header
+    extern_helpers: Mapping[str, str] = field(default_factory=dict)  # function called by name -> helper
     prelude: tuple[str, ...] = ()  # lines at the top of every file, after the includes
     spaces: Mapping[str, str] = field(default_factory=dict)  # scope -> address space, with a trailing blank
     # Scope -> element type of `local`-like arrays.

@@ -502,8 +502,8 @@ class Expressions:
             if type(arg) is ir.Call and arg.op.name == "tirx.address_of":
                 self.passed.add(self.storage(arg.args[0].source).name)
         name = str(e.args[0].value)
-        if name in self.dialect.extern_includes:
-            self.used_includes.add(self.dialect.extern_includes[name])
+        if name in self.dialect.extern_helpers:
+            self.helper(self.dialect.extern_helpers[name])
         return f"{name}({', '.join(self.show(a) for a in list(e.args)[1:])})", ATOM
 
     def _address_of(self, e: Any) -> Text:

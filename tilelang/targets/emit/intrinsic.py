@@ -25,7 +25,8 @@ class Intrinsic:
     constants. `includes`: headers, as written between the brackets. `requires`: names of other helpers that
     `source` calls. `types`: those of the dialect's `declarations` that it needs. `writes`: for `inline` only,
     which arguments (by position) are pointers that are written through; for `source` this is read from its
-    parameter list: `const T*` is read, `T*` is written.
+    parameter list: `const T*` is read, `T*` is written. `unless_known`: the macro of the compiler that
+    `source` is for; others know the function.
     """
 
     source: str | None = None
@@ -35,6 +36,7 @@ class Intrinsic:
     requires: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     writes: tuple[int, ...] = ()
+    unless_known: str | None = None
 
     def __post_init__(self) -> None:
         if (self.source is None) == (self.inline is None):

@@ -24,16 +24,22 @@ def file_head(e: Expressions, imported: Sequence[str], title: str | None) -> lis
     lines += imported
     lines += [text for name, text in d.declarations.items() if name in e.used_types]
     lines += [narrow_floats.declaration(name) for name in FORMATS if name in e.used_types]
+    for helper in e.used_helpers.values():
+        if helper.unless_known is not None:
+            text = _linked(helper.source or "", d.helper_linkage)
+            lines += [f"#ifdef {helper.unless_known}", *text.splitlines(), "#endif"]
     if lines:
         lines.append("")
     for helper in e.used_helpers.values():
         declaration = f"{_linked(helper.declaration, d.helper_linkage)};"
+        if helper.unless_known is not None:
+            continue  # defined above
         if len(declaration) <= WIDTH:
             lines.append(declaration)
         else:
             head, _, parameters = declaration.partition(f"{helper.function}(")
             lines += [f"{head}{helper.function}(", f"    {parameters}"]
-    if e.used_helpers:
+    if any(helper.unless_known is None for helper in e.used_helpers.values()):
         lines.append("")
     return [(text, 0) for text in lines]
 
@@ -42,7 +48,8 @@ def helper_definitions(e: Expressions) -> list[Line]:
     """The definitions of the helpers that the kernel calls."""
     lines: list[str] = []
     for helper in e.used_helpers.values():
-        lines += ["", *_linked(helper.source or "", e.dialect.helper_linkage).splitlines()]
+        if helper.unless_known is None:
+            lines += ["", *_linked(helper.source or "", e.dialect.helper_linkage).splitlines()]
     return [(text, 0) for text in lines]
 
 

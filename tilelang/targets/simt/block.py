@@ -42,6 +42,7 @@ class Block:
     frugal: bool = False  # operations take turns in one workspace, at the price of barriers between them
     instructions: dict[Span, str] = field(default_factory=dict)
     first: int = 0
+    scattered: bool = False  # other threads of their warps are elsewhere: no shuffles
     products: list[ir.Var] = field(default_factory=list)  # registers of asynchronous products, oldest first
     maps: dict[TensorMap, ir.Var] = field(default_factory=dict)  # descriptors, and their parameters
     _registers: dict[int, ir.Var] = field(default_factory=dict)

@@ -276,22 +276,31 @@ class _Lowering:
 
     def _by_some(self, loop: ParallelLoop) -> Any:
         """A loop that only some threads reach: shared out among them if they are a known range."""
-        active = self._active
         if self._all_are_here():
             return lower_parallel(loop, self.block)
         in_registers = any(a.buffer.scope() == FRAGMENT for a in loop.accesses)
-        if active is None and in_registers and self._in_registers_alone(loop):
+        if self._active is None and in_registers and self._in_registers_alone(loop):
             return lower_parallel(loop, self.block)
-        numbers = np.flatnonzero(active) if active is not None else np.empty(0, int)
         op = f"T.{loop.note('tl.op', 'Parallel')}"
-        if in_registers or not len(numbers) or numbers[-1] - numbers[0] + 1 != len(numbers):
+        some = None if in_registers else self._some()
+        if some is None:
             raise KernelError([DIVERGENT_TILE_OP.at(place_of(loop.span), op=op, target=self.block.target)])
+        return self._shared_out(by_turns(loop, some), op)
+
+    def _some(self) -> Block | None:
+        """The threads that get here, as a block of their own, where they are a known range."""
+        numbers = np.flatnonzero(self._active) if self._active is not None else np.empty(0, int)
+        if not len(numbers) or numbers[-1] - numbers[0] + 1 != len(numbers):
+            return None
         first = int(numbers[0]) - self.block.first
         thread = self.block.thread - first if first else self.block.thread
-        some = replace(self.block, threads=len(numbers), thread=thread, first=int(numbers[0]))
-        made = by_turns(loop, some)
-        self.by_some[made.__chandle__()] = op
-        self._kept.append(made)
+        return replace(self.block, threads=len(numbers), thread=thread, first=int(numbers[0]), scattered=True)
+
+    def _shared_out(self, made: Any, op: str) -> Any:
+        """Note that threads which are no team share out `made`, or each part of it."""
+        for part in made.seq if isinstance(made, X.SeqStmt) else [made]:
+            self.by_some[part.__chandle__()] = op
+            self._kept.append(part)
         return made
 
     def _in_registers_alone(self, loop: ParallelLoop) -> bool:
@@ -332,6 +341,9 @@ class _Lowering:
             said = X.Evaluate(self._expression(call), stmt.span)
             return X.IfThenElse(X.EQ(self.block.thread, index(0)), said, None, stmt.span)
         if isinstance(call, ir.Call) and isinstance(call.op, ir.Op) and call.op.name in self._ops.calls:
+            scanned = self._divergent and not self._all_are_here() and tile_ops.is_call(call, tile_ops.SCAN)
+            if scanned and (some := self._some()) is not None:
+                return self._shared_out(self._ops.calls[tile_ops.SCAN](stmt, some), written_as(call))
             self._refuse_for_some(call)
             return self._ops.calls[call.op.name](stmt, self.block)
         if isinstance(call, ir.Call) and isinstance(call.op, ir.Op) and call.op.name in self._ops.issued:

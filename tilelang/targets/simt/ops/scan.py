@@ -115,7 +115,8 @@ class _Lowering:
         self.length, self.lines = self.shape[op.dim], math.prod(self.shape) // self.shape[op.dim]
         self.dtype = _WIDE.get(str(self.buffer.dtype), str(self.buffer.dtype))
         # Threads that a butterfly may take: all of them are there, and their lanes differ in whole bits.
-        self.warp = math.gcd(block.target.warp_size, block.threads, block.first)
+        together = 1 if block.scattered else block.target.warp_size
+        self.warp = math.gcd(together, block.threads, block.first)
         self.warps = block.threads // self.warp
         self.along = op.dim == len(self.shape) - 1
         self.few = _few(self.length, bits_of(str(self.buffer.dtype))) if self.along else 1
