@@ -104,6 +104,35 @@ def k(A):
 """
 
 
+VIEWED = """
+@tilelang.jit
+def k(A):
+    A: T.Tensor((12, 8), T.int8)
+    B = T.empty((12, 8), T.float32)
+    with T.Kernel(3, threads=32) as bx:
+        a = T.alloc_shared((4, 8), T.int8)
+        o = T.alloc_fragment((4, 8), T.float32)
+        T.copy(A[bx * 4, 0], a)
+        T.clear(o)
+        T.sync_grid()
+        for k in T.serial(3):
+            turned = T.reshape(a, (8, 4))
+            for i, j in T.Parallel(4, 8):
+                o[i, j] += turned[j, i]
+        T.copy(o, B[bx * 4, 0])
+    return B
+"""
+
+
+def test_a_view_in_a_loop_behind_the_meeting_is_of_the_blocks_own_tile() -> None:
+    kernel = tilelang.jit(live_module(VIEWED)["k"].function, target="cpu")
+    a = torch.randint(-4, 5, (12, 8), dtype=torch.int8)
+    expected = torch.cat([3 * t.reshape(8, 4).T for t in a.split(4)]).float()
+    compiled = kernel.compile(a)
+    assert torch.equal(compiled(a), expected)
+    assert torch.equal(compiled.reference(a), expected)
+
+
 @pytest.mark.parametrize("name", FOLDS)
 def test_what_blocks_fold_before_they_meet_is_their_own(name: str) -> None:
     """One of the operands may outlive the meeting and the other one not."""

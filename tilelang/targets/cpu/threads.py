@@ -170,7 +170,7 @@ class _Threads:
             self._close()
             self._out.done += self._kept_meeting(stmt)
         elif not self._differences.has_meeting(stmt):
-            self._simple(stmt, rest)
+            self._simple(self._without_views(stmt), rest)
         elif isinstance(stmt, X.For) and loop_kind(stmt) != "Parallel":
             self._for(stmt)
         elif isinstance(stmt, X.While):
@@ -186,25 +186,18 @@ class _Threads:
 
     def _allocate(self, stmt: Any, rest: list[Any]) -> None:
         buffer = stmt.buffer
+        if isinstance(stmt, X.DeclBuffer) and (whole := self._whole(stmt)) is not None:
+            shape, dtype = (self.count, *buffer.shape), str(buffer.dtype)
+            made = X.decl_buffer(shape, dtype, str(buffer.name), data=whole.data, scope="shared")
+            self._one.arrays[buffer.__chandle__()] = made
+            self._kept += [buffer, made]
+            self._out.done.append(X.DeclBuffer(made, data=whole.data, span=stmt.span))
+            return
         if buffer.__chandle__() not in self._differences.handles or not self._differences.is_private(buffer):
             self._out.done.append(self._one.at(stmt, index(0)) if isinstance(stmt, X.DeclBuffer) else stmt)
             return
         if isinstance(stmt, X.DeclBuffer):
-            base = next(v for v in variables(stmt.data) if X.is_buffer_var(v))
-            whole = self._one.arrays.get(base.__chandle__())
-            if whole is None:
-                self._out.done.append(stmt)
-                return
-            made = X.decl_buffer(
-                (self.count, *buffer.shape),
-                str(buffer.dtype),
-                str(buffer.name),
-                data=whole.data,
-                scope="shared",
-            )
-            self._one.arrays[buffer.__chandle__()] = made
-            self._kept += [buffer, made]
-            self._out.done.append(X.DeclBuffer(made, data=whole.data, span=stmt.span))
+            self._out.done.append(stmt)
             return
         users = [k for k, s in enumerate(rest) if uses(s, {buffer.__chandle__()})]
         if not users:
@@ -217,6 +210,22 @@ class _Threads:
         array = self._array(str(buffer.name), str(buffer.dtype), buffer.shape)
         self._one.arrays[buffer.__chandle__()] = array
         self._kept.append(buffer)
+
+    def _whole(self, view: X.DeclBuffer) -> ir.Var | None:
+        """The array over all threads of what a view is of, if it has one."""
+        base = next((v for v in variables(view.data) if X.is_buffer_var(v)), None)
+        return None if base is None else self._one.arrays.get(base.__chandle__())
+
+    def _without_views(self, stmt: Any) -> Any:
+        """A loop or branch whose views of private tiles are declared before it."""
+
+        def moved(s: Any) -> Any:
+            if isinstance(s, X.DeclBuffer) and self._whole(s) is not None:
+                self._allocate(s, [])
+                return None
+            return remake(s, moved)
+
+        return moved(stmt) if isinstance(stmt, X.For | X.While | X.IfThenElse) else stmt
 
     def _closes(self, stmt: Any) -> bool:
         """Whether the open loop over the threads ends at `stmt`."""
