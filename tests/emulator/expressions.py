@@ -176,7 +176,8 @@ class Expressions:
             return self._call(expr, mask)
         name = name.partition(".")[2]
         if name == "if_then_else":
-            return self._choice(*expr.args, mask)
+            condition, yes, no = expr.args
+            return self._choice(condition, yes, no, mask)
         if name == "reinterpret":
             value = np.ascontiguousarray(self.value(expr.args[-1], mask))
             return value.view(numpy_dtype(dtype_of(expr)))
