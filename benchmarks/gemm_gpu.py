@@ -135,12 +135,15 @@ def variants() -> dict[str, tuple[JITFunction, list[tuple[int, ...]]]]:
     """Name -> the kernel and its configurations."""
     found = {"default": (matmul, CONFIGS)}
     if torch.cuda.get_device_capability() == (9, 0):
-        options = matmul.options.with_pass_configs({tilelang.PassConfigKey.TL_DISABLE_WGMMA: True})
-        found["mma.sync"] = (JITFunction(matmul.function, options), CONFIGS)
-        options = matmul.options.with_pass_configs(
-            {tilelang.PassConfigKey.TL_DISABLE_WARP_SPECIALIZED: False}
-        )
-        found["warp-specialised by the compiler"] = (JITFunction(matmul.function, options), CONFIGS)
+        keys = tilelang.PassConfigKey
+        asked = {
+            "mma.sync": {keys.TL_DISABLE_WGMMA: True},
+            "wgmma by all threads": {keys.TL_DISABLE_WARP_SPECIALIZED: True},
+            "warp-specialised by the compiler": {keys.TL_DISABLE_WARP_SPECIALIZED: False},
+        }
+        for name, configs in asked.items():
+            options = matmul.options.with_pass_configs(configs)
+            found[name] = (JITFunction(matmul.function, options), CONFIGS)
         found["TMA, warp groups"] = (by_groups, SPECIALISED)
     return found
 
