@@ -4,8 +4,7 @@ In:  a tile function, before anything is lowered.
 Out: the same, where `for j in T.Parallel(256): B[j] = f[j]` with 128 elements in B counts to 128. Such a
      loop does nothing but store to global tensors and update them, at places that are `j` and a constant
      along some dimension of constant size. What the dropped iterations would have read may not exist, and
-     for a fragment there would be no thread that holds it. A loop that surely has no iteration is dropped:
-     what is known in its body contradicts itself, which simplifiers do not expect.
+     for a fragment there would be no thread that holds it.
 Not: loops whose places depend on blocks or other loops too: those stores are guarded (see `guard_bounds`).
 """
 
@@ -18,7 +17,6 @@ from tvm import tirx as X
 from tilelang.ir import tile_ops
 from tilelang.ir.build import LOOP_KIND
 from tilelang.ir.idle_iterations import Place, writing_iterations
-from tilelang.ir.tile_ops import seq
 from tilelang.ops.atomic import Atomic
 from tilelang.passes.walk import calls, constant, loop_kind, remake, walk
 
@@ -31,8 +29,6 @@ def trim_loops(func: X.PrimFunc) -> X.PrimFunc:
 
 
 def _trimmed(stmt: Any) -> Any:
-    if isinstance(stmt, X.For) and (count := constant(stmt.extent)) is not None and count <= 0:
-        return seq([])
     stmt = remake(stmt, _trimmed)
     if loop_kind(stmt) not in _KINDS or set(map(str, stmt.annotations)) != {LOOP_KIND}:
         return stmt

@@ -32,7 +32,8 @@ def drop_empty(func: X.PrimFunc) -> X.PrimFunc:
 def _kept(stmt: Any) -> Any:
     """The statement without what does nothing; None if nothing is left."""
     if isinstance(stmt, X.For):
-        if constant(stmt.extent) == 0:
+        count = constant(stmt.extent)
+        if count is not None and count <= 0:  # what is known in such a body contradicts itself
             return None
         body = _kept(stmt.body)
         if body is None:
