@@ -234,6 +234,18 @@ def test_the_next_tile_is_fetched_while_this_one_is_finished(waits: bool) -> Non
     assert np.array_equal(c, want)
 
 
+@pytest.mark.parametrize("jump", ["break", "continue"])
+def test_who_leaves_a_loop_early_keeps_its_threads_together(jump: str) -> None:
+    """The thread that fetches would go on, and wait for ever for tiles to become free."""
+    early = f"            if tile >= 3:\n                {jump}\n            if tile < 5:\n"
+    lowered = specialised(IN_TURN.replace("            if tile < 5:\n", early))
+    assert lowered.plan.threads == (128,) and "leaves loops or iterations early" in lowered.notes[0]
+    a, b = np.ones((320, 192), np.float16), np.ones((192, 64), np.float16)
+    c = np.full((320, 64), -1, np.float32)
+    run(lowered, {"A": a, "B": b, "Depths": np.array([6, 1, 0, 3, 4], np.int32), "C": c})
+    assert c[::64, 0].tolist() == [192, 32, 0, -1, -1]
+
+
 def test_a_split_product_adds_to_what_stands_there() -> None:
     text = (
         gemm_text(64, 64, 32, 128).replace("T.copy(acc, C[", "T.atomic_add(C[").replace("64])", "64], acc)")

@@ -272,6 +272,8 @@ class _Specialiser:
             raise _refuse("it uses the numbers of its threads")
         if any(isinstance(s, X.DeclBuffer | X.While) for s in walk(self._body)):
             raise _refuse("it has views of tiles, or while loops")
+        if any(isinstance(s, X.Break | X.Continue) for s in walk(self._body)):
+            raise _refuse("it leaves loops or iterations early, which the fetching thread does not know of")
         foreign = [c for c in calls(self._body) if isinstance(c.op, ir.Op) and _is_foreign(str(c.op.name))]
         if foreign:
             name = str(foreign[0].op.name).split(".", 1)[-1]
