@@ -188,14 +188,19 @@ def test_every_scalar_function_has_a_case():
     assert expressions - elsewhere <= {*FLOATS, *INTEGERS}
 
 
+def on_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[Path, ModuleType]:
+    """The text as a file and as a module, whose kernels are for the CPU."""
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "cpu")
+    path = tmp_path / "one_function.py"
+    path.write_text(text, encoding="utf-8")
+    return path, load(path)
+
+
 @pytest.mark.parametrize(("name", "dtype", "ours", "theirs"), CASES, ids=IDS)
 def test_right_on_the_cpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, ours: str, theirs: str
 ):
-    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "cpu")
-    path = tmp_path / "one_function.py"
-    path.write_text(module_text(dtype, ours, theirs), encoding="utf-8")
-    module = load(path)
+    _, module = on_the_cpu(tmp_path, monkeypatch, module_text(dtype, ours, theirs))
     x, y = inputs(dtype)
     torch.testing.assert_close(module.k(x, y), module.reference(x, y), rtol=2e-5, atol=2e-6)
 
@@ -204,10 +209,7 @@ def test_right_on_the_cpu(
 def test_reference_and_emulator_know_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, ours: str, theirs: str
 ):
-    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", "cpu")
-    path = tmp_path / "one_function.py"
-    path.write_text(module_text(dtype, ours, theirs), encoding="utf-8")
-    module = load(path)
+    path, module = on_the_cpu(tmp_path, monkeypatch, module_text(dtype, ours, theirs))
     x, y = inputs(dtype)
     wanted = module.reference(x, y)
     found = module.k.compile(x, y).reference(x, y)
