@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilelang.layout.banks import conflict_degree
-from tilelang.layout.shared import linear, matrix_operand, versioned
+from tilelang.layout.banks import TileAccess, conflict_degree, fewest_turns
+from tilelang.layout.shared import linear, matrix_operand, spreads
 
 SHAPES = [((128, 32), 16), ((32, 128), 16), ((64, 64), 16), ((64, 16), 16), ((32, 64), 32), ((64, 32), 8),
           ((24, 40), 16), ((16, 144), 16), ((3, 32, 128), 16)]  # fmt: skip
@@ -62,11 +62,28 @@ def test_without_a_swizzle_ldmatrix_would_conflict() -> None:
     assert conflict_degree(addresses, 16) == 4
 
 
-def test_versions_follow_each_other() -> None:
-    one = matrix_operand((128, 32), 16)
-    three = versioned(one, 3)
-    row, column = np.meshgrid(np.arange(128), np.arange(32), indexing="ij")
-    for stage in range(3):
-        assert np.array_equal(
-            three.offset((stage, row, column)), one.offset((row, column)) + stage * 128 * 32
-        )
+@pytest.mark.parametrize(
+    ("shape", "bits"), [((64, 64), 16), ((4, 16, 32), 32), ((24, 40), 16), ((8, 256), 8)]
+)
+def test_spread_rows_keep_their_elements(shape: tuple[int, ...], bits: int) -> None:
+    """Chunks change places within their row only, so each row stays where it is."""
+    for layout in spreads(shape, bits):
+        places = offsets(layout)
+        assert np.array_equal(np.sort(places.ravel()), np.arange(places.size))
+        assert np.array_equal(places // shape[-1], offsets(linear(shape, bits)) // shape[-1])
+
+
+def test_rows_without_two_chunks_have_nothing_to_exchange() -> None:
+    assert spreads((64, 8), 16) == [], "one chunk"
+    assert spreads((64, 66), 16) == [], "rows that begin in the middle of one"
+    assert spreads((64,), 16) == [], "one row"
+
+
+def test_a_column_is_spread_over_the_banks() -> None:
+    """Eight threads write eight rows apart, as a transposed copy of float16 does."""
+    column = TileAccess((8 * (np.arange(32) % 8), np.arange(32) // 8), 1, 1)
+    plain = linear((64, 64), 16)
+    assert fewest_turns(plain, [column]).every == 8
+    row = TileAccess((np.full(32, 3), np.arange(32)), 1, 1)
+    assert fewest_turns(plain, [row]) is plain, "no conflict"
+    assert fewest_turns(plain, [column, *[row] * 20]) is plain, "what it saves is a trifle"

@@ -5,6 +5,9 @@ Swizzles are those of the tensor-core instructions (PTX ISA, "Shared memory swiz
 rows and 128, 64 or 32 bytes, the chunk number is xored with a function of the row, so that 8 rows of one
 chunk column lie in 8 different groups of banks. Atoms of one column of chunks are stored before the next
 column.
+
+Spread tiles are row-major, but for chunks that change places within their row: the chunk number is xored with
+the number of the group of `every` rows, so that rows so far apart begin in different banks.
 """
 
 from __future__ import annotations
@@ -27,15 +30,17 @@ class SharedLayout:
     """The layout of a buffer of `shape` with elements of `bits`.
 
     `kind` linear: row-major. padded: rows of the last dimension are `row_pitch` elements apart. swizzle: the
-    last two dimensions swizzled with atoms of `swizzle_bytes`; leading dimensions follow each other. formula:
-    the author's, of the last `inner` dimensions, into `size` places; `chunk` neighbours lie side by side.
+    last two dimensions swizzled with atoms of `swizzle_bytes`; leading dimensions follow each other. spread:
+    chunks within rows by groups of `every` rows. formula: the author's, of the last `inner` dimensions, into
+    `size` places; `chunk` neighbours lie side by side.
     """
 
     shape: tuple[int, ...]
     bits: int
-    kind: Literal["linear", "padded", "swizzle", "formula"] = "linear"
+    kind: Literal["linear", "padded", "swizzle", "spread", "formula"] = "linear"
     row_pitch: int = 0
     swizzle_bytes: int = 0
+    every: int = 0
     formula: str = ""
     inner: int = 0
     size: int = 0
@@ -66,12 +71,12 @@ class SharedLayout:
         """
         if self.kind == "formula":
             return self.chunk
-        return CHUNK_BYTES * 8 // self.bits if self.kind == "swizzle" else self.shape[-1]
+        return CHUNK_BYTES * 8 // self.bits if self.kind in ("swizzle", "spread") else self.shape[-1]
 
     @property
     def row_step(self) -> int:
         """Every element's offset is its column's plus a multiple of this: the alignment that rows keep."""
-        if self.kind in ("swizzle", "formula"):
+        if self.kind in ("swizzle", "spread", "formula"):
             return self.run
         return self.row_pitch if self.kind == "padded" else self.shape[-1]
 
@@ -85,9 +90,12 @@ class SharedLayout:
             lead = len(self.shape) - self.inner
             place = evaluate_formula(self.formula, indices[lead:])
             return place if not lead else row_major(indices[:lead], self.shape[:lead]) * self.size + place
-        rows = self.shape[-2]
-        row, column = indices[-2], indices[-1]
-        run = self.run
+        run, column = self.run, indices[-1]
+        if self.kind == "spread":
+            row = row_major(indices[:-1], self.shape[:-1])
+            chunk = _xor(column // run, row // self.every % _exchanged(self.shape, self.bits))
+            return row * self.shape[-1] + chunk * run + column % run
+        rows, row = self.shape[-2], indices[-2]
         chunks = self.swizzle_bytes // CHUNK_BYTES
         width = chunks * run
         chunk = (column // run) % chunks if self.shape[-1] > width else column // run
@@ -108,6 +116,9 @@ class SharedLayout:
             return f"rows padded from {self.shape[-1]} to {self.row_pitch} elements"
         if self.kind == "formula":
             return "as annotated"
+        if self.kind == "spread":
+            rows = f"groups of {self.every} rows" if self.every > 1 else "rows"
+            return f"16-byte chunks exchanged by {rows}, against bank conflicts"
         return f"{self.swizzle_bytes}-byte swizzle"
 
 
@@ -147,11 +158,17 @@ def padded_rows(shape: tuple[int, ...], bits: int) -> SharedLayout:
     return SharedLayout(shape, bits, "padded", row_pitch=shape[-1] + CHUNK_BYTES * 8 // bits)
 
 
-def versioned(layout: SharedLayout, stages: int) -> SharedLayout:
-    """`stages` copies of the buffer, one after the other, as a leading dimension."""
-    return SharedLayout(
-        (stages, *layout.shape), layout.bits, layout.kind, layout.row_pitch, layout.swizzle_bytes
-    )
+def spreads(shape: tuple[int, ...], bits: int) -> list[SharedLayout]:
+    """The spread layouts of a tile, none if its rows have fewer than two chunks to exchange."""
+    if len(shape) < 2 or shape[-1] * bits % (CHUNK_BYTES * 8) or _exchanged(shape, bits) < 2:
+        return []
+    groups = [1 << k for k in range(6) if 1 << k < math.prod(shape[:-1])]
+    return [SharedLayout(shape, bits, "spread", every=n) for n in groups]
+
+
+def _exchanged(shape: tuple[int, ...], bits: int) -> int:
+    """Neighbouring chunks of a row that may change places: what the banks hold, or as far as rows go."""
+    return math.gcd(shape[-1] * bits // 8 // CHUNK_BYTES, 8)
 
 
 def _xor(a: Any, b: Any) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
 from tvm import ir, sym
 from tvm import tirx as X
 
@@ -84,6 +85,7 @@ class _Flatten:
         if isinstance(last, X.Ramp):
             indices, lanes = [*indices[:-1], last.base], int(last.lanes)
         value = simplify(self._analyzer, index(self._scalar_offset(buffer, list(indices))))
+        value = tvm_ffi.structural_map(value, (X.BitwiseXor, _without_zero))
         return value if lanes is None else X.Ramp(value, index(1), lanes)
 
     def _scalar_offset(self, buffer: ir.Var, indices: list[Any]) -> Any:
@@ -142,6 +144,11 @@ class _Flatten:
         if isinstance(expr, ir.Var) and X.is_buffer_var(expr):
             return self.flat(expr)
         return map_operands(expr, self.expression)
+
+
+def _without_zero(xor: X.BitwiseXor) -> Any:
+    """The exchange of chunks in rows that keep theirs, which the analyzer leaves."""
+    return xor.a if constant(xor.b) == 0 else xor
 
 
 def _is_large(shape: Sequence[Any], strides: Sequence[Any]) -> bool:

@@ -2,7 +2,8 @@
 
 In:  a function whose elementwise work is Parallel loops, whose gemm and reduce are tile operations.
 Out: a LayoutMap: a Fragment for every fragment buffer and for every Parallel loop with constant extents (and
-     for the source of every reduction), a SharedLayout for every shared buffer.
+     for the source of every reduction), a SharedLayout for every shared buffer (`spread_banks` has the last
+     word on those that nothing imposes).
 Not: changing the function. Nothing is ever assumed: at the end each loop's every access is checked, element
      by element, to lie in a register of the thread that runs the iteration.
 
@@ -40,6 +41,7 @@ from tilelang.passes.layout_state import Cause, Conflict, State
 from tilelang.passes.parallel_loop import ParallelLoop, VectorWidths
 from tilelang.passes.propagate_layouts import Propagation
 from tilelang.passes.search_layouts import search_layouts
+from tilelang.passes.spread_banks import LaidOutLoop, spread_banks, times_around
 from tilelang.passes.walk import FRAGMENT, bits_of, constant, shape_of
 
 
@@ -100,6 +102,7 @@ class _Inference:
         self._state = State()
         self._shared = parts.shared
         self._sites: list[Site] = []
+        self._viewed: set[int] = set()  # shared buffers with views, and the views
 
     def run(self) -> LayoutMap:
         self._strict()
@@ -109,6 +112,7 @@ class _Inference:
         for handle in self._parts.pointed.keys() - state.fragments.keys():  # foreign code alone knows them
             shape, threads = shape_of(self._parts.buffers[handle]), self._parts.owners.threads_of(handle)
             state.fragments[handle] = replicated(shape, threads)
+        self._spread(state)
         exchanges = {}
         for site in self._sites:
             problem = self._propagation.mismatch(site, state)
@@ -126,18 +130,33 @@ class _Inference:
             self._parts.owners.lent,
         )
 
+    def _spread(self, state: State) -> None:
+        """Exchange chunks in the row-major tiles that Parallel loops alone touch."""
+        parts = self._parts
+        imposed = parts.apart | parts.fixed | parts.bulk.keys() | self._viewed
+        free = {h: s for h, s in self._shared.items() if s.kind == "linear" and h not in imposed}
+        loops = [
+            LaidOutLoop(loop, state.loops[loop.stmt.__chandle__()], times_around(outer))
+            for loop, outer, _ in parts.loops
+            if loop.shape is not None
+        ]
+        widths = VectorWidths(parts.analyzer, self._shared)
+        self._shared.update(spread_banks(free, loops, parts.thread_vars, widths))
+
     # Strict
 
     def _strict(self) -> None:
         self._annotated()
         views = storages(self._func.body)
-        viewed = {*views, *views.values()}  # one memory under two shapes: only row-major is the same for both
-        for handle in viewed & set(self._shared):
+        self._viewed = {*views, *views.values()}
+        for handle in self._viewed & set(
+            self._shared
+        ):  # one memory, two shapes: row-major is the same for both
             buffer = self._parts.buffers[handle]
             if buffer.scope().startswith("shared"):
                 self._shared[handle] = row_major(buffer)
-        self._gemms(viewed)
-        for handle in self._parts.bulk.keys() - viewed - self._parts.fixed:
+        self._gemms()
+        for handle in self._parts.bulk.keys() - self._viewed - self._parts.fixed:
             if self._shared[handle].kind != "swizzle":
                 self._shared[handle] = _bulk_layout(self._parts.buffers[handle], self._parts.bulk[handle])
         for handle, stmt in self._parts.loose.items():
@@ -152,7 +171,7 @@ class _Inference:
         for handle in list(self._state.fragments):
             self._propagation.share(handle, self._state, self._state.causes[handle])
 
-    def _gemms(self, viewed: set[int]) -> None:
+    def _gemms(self) -> None:
         """What the gemms impose; shared tiles that have views stay as they are."""
         for gemm, team in self._parts.gemms:
             imposed = self._gemm_rule(gemm, team)
@@ -161,7 +180,7 @@ class _Inference:
                 role = f"operand {roles[handle]}" if handle in roles else "accumulator"
                 self._pin(handle, fragment, f"{GEMM} (its {role}, policy {gemm.policy})", gemm.span)
             for handle, layout in imposed.shared.items():
-                if handle not in viewed and handle not in self._parts.fixed:
+                if handle not in self._viewed and handle not in self._parts.fixed:
                     self._shared[handle] = layout
 
     def _pin(self, handle: int, fragment: Fragment, what: str, span: Any) -> None:

@@ -44,6 +44,8 @@ class Parts:
         self.fixed: set[int] = set()  # shared buffers whose layout the author has decided
         self.annotated: list[Annotated] = []
         self.loose: dict[int, Any] = {}  # fragments touched outside loops and tile operations -> statement
+        self.apart: set[int] = set()  # shared buffers that something else than a Parallel loop touches
+        self.thread_vars: set[int] = set()
         self.pointed: dict[int, Any] = {}  # fragments whose address is taken: each thread's own registers
         # With the serial loops around: variable -> end.
         self.loops: list[tuple[ParallelLoop, dict[int, int], Team]] = []
@@ -67,6 +69,8 @@ class Parts:
         if isinstance(stmt, X.DeclBuffer) and stmt.buffer.scope() == FRAGMENT and stmt.buffer.strides:
             span, name = place_of(stmt.span), str(stmt.buffer.name)
             raise KernelError([rules.FRAGMENT_VIEW.at(span, buffer=name, target=self._target)])
+        if loop_kind(stmt) != "Parallel":
+            self.apart |= {a.buffer.__chandle__() for a in accesses(stmt)}
         if isinstance(stmt, X.AllocBuffer | X.DeclBuffer):
             self._allocation(stmt.buffer, stmt.span)
         elif loop_kind(stmt) == "Parallel":
@@ -82,6 +86,8 @@ class Parts:
             return
         elif isinstance(stmt, X.AttrStmt) and stmt.attr_key == "thread_extent":
             self.analyzer.bind(stmt.node.var, ir.Range.from_min_extent(0, stmt.value), True)
+            if str(stmt.node.thread_tag).startswith("threadIdx"):
+                self.thread_vars.add(stmt.node.var.__chandle__())
         elif isinstance(stmt, X.Evaluate) and (gemm := gemm_of(stmt.value)) is not None:
             self.gemms.append((gemm, self.owners.runs(stmt, team)))
             return

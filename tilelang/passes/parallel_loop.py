@@ -142,6 +142,15 @@ class VectorWidths:
             return False
         return lanes % width == 0 and extent % lanes == 0 and self._aligned(access, inner, lanes)
 
+    def chunks(self, loop: ParallelLoop, access: LoopAccess, lanes: int) -> int:
+        """Elements of each access that `lanes` iterations at once make in a tile whose rows are stored in
+        chunks that lie apart; 0 where those are no whole chunks, or where the rows are in one piece.
+        """
+        layout = self._shared.get(access.buffer.__chandle__())
+        if layout is None or lanes % layout.run or layout.run >= lanes or layout.run == 1:
+            return 0
+        return layout.run if self.access(loop, access) == layout.run else 0
+
     def window(self, access: LoopAccess, inner: ir.Var, lanes: int) -> tuple[int, int] | None:
         """(width, offset) where each group of `lanes` iterations reads inside of one piece of fewer
         neighbours, as `A[i, j // 2]` does: the piece is `width` elements, aligned, and the group's first

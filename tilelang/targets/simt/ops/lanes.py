@@ -6,7 +6,7 @@ Wide loads go into small arrays, arithmetic runs lane by lane, a wide store writ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,15 @@ from tilelang.passes.parallel_loop import LoopAccess, ParallelLoop, in_memory
 from tilelang.passes.walk import FRAGMENT, constant, index, map_operands, substitute, uses, variables, walk
 from tilelang.targets.simt.block import Block, local, ramp, unrolled
 from tilelang.targets.simt.ops.iterations import Iterations
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One of the wide accesses that a group comes to: of `width` lanes from `lane` on, at these indices."""
+
+    lane: int
+    width: int
+    indices: list[Any]
 
 
 class Lanes(Iterations):
@@ -53,9 +62,13 @@ class Lanes(Iterations):
         covered = widths.access(self.loop, access) >= self.lanes
         if not covered and not (several and widths.several(self.loop, access, self.lanes)):
             return None
+        return self._from(access, 0)
+
+    def _from(self, access: LoopAccess, lane: int) -> list[Any] | None:
+        """Indices of an access by `lane` of the group; None where something that lanes bind is in them."""
         if any(uses(i, self._in_lane) for i in access.indices):
             return None
-        return [self.block.simplify(self.expression(i, None)) for i in access.indices]
+        return [self.block.simplify(self.expression(i, lane or None)) for i in access.indices]
 
     def _vector(self, stmt: Any) -> Any:
         if isinstance(stmt, X.SeqStmt):
@@ -94,13 +107,12 @@ class Lanes(Iterations):
         def lane_body(lane: Any) -> Any:
             return X.BufferStore(result, self.expression(value, lane), [lane], store.span)
 
-        wide = X.BufferStore(buffer, X.BufferLoad(result, [ramp(0, self.lanes)]), target, store.span)
         return seq(
             [
                 *before,
                 X.AllocBuffer(result, span=store.span),
                 self._each_lane(lane_body, store.span),
-                self.once(wide),
+                self.once(_wide_store(store, result, target)),
             ]
         )
 
@@ -160,7 +172,7 @@ class Lanes(Iterations):
             in_lane.append(
                 partial(self._guarded_lane, condition, partial(self._set_lane, result, value, stmt.span))
             )
-            wide = X.BufferStore(stmt.buffer, X.BufferLoad(result, [ramp(0, self.lanes)]), target, stmt.span)
+            wide = _wide_store(stmt, result, target)
             after.append(self._guarded_lane(condition, lambda _, wide=wide: self.once(wide), None))
         lanes = self._each_lane(lambda lane: seq([make(lane) for make in in_lane]), self.loop.span)
         return seq([*before, lanes, *after])
@@ -190,16 +202,28 @@ class Lanes(Iterations):
     def _store_lane(self, store: X.BufferStore, value: Any, lane: Any) -> Any:
         return self.scalar(X.BufferStore(store.buffer, value, list(store.indices), store.span), lane)
 
-    def _wide_target(self, store: X.BufferStore) -> list[Any] | None:
-        """Indices of a wide store to memory; None if it must be done lane by lane."""
+    def _wide_target(self, store: X.BufferStore) -> list[Piece] | None:
+        """The pieces of a wide store to memory; None if it must be done lane by lane."""
         access = self._access.get(store.__chandle__())
         if access is None or not in_memory(store.buffer):
             return None
-        return self._wide_indices(access)
+        return self._pieces(access)
 
-    def _wide_indices(self, access: LoopAccess) -> list[Any] | None:
+    def _pieces(self, access: LoopAccess) -> list[Piece] | None:
+        """What the lanes access together: one piece, or one for each chunk of a tile whose chunks lie apart.
+        None where they must be done one by one.
+        """
         indices = self.first_indices(access.element, several=True)
-        return None if indices is None else [*indices[:-1], ramp(indices[-1], self.lanes)]
+        if indices is not None:
+            return [Piece(0, self.lanes, [*indices[:-1], ramp(indices[-1], self.lanes)])]
+        width = self.block.widths.chunks(self.loop, access, self.lanes)
+        found = []
+        for lane in range(0, self.lanes if width else 0, width or 1):
+            indices = self._from(access, lane)
+            if indices is None:
+                return None
+            found.append(Piece(lane, width, [*indices[:-1], ramp(indices[-1], width)]))
+        return found or None
 
     def _move(self, store: X.BufferStore) -> Any | None:
         """A store that only moves data, as one wide access on both sides; None if it is more than that."""
@@ -231,8 +255,8 @@ class Lanes(Iterations):
         access = self._access.get(element.__chandle__())
         if access is None or not in_memory(buffer):
             return None
-        indices = self._wide_indices(access)
-        return None if indices is None else (buffer, indices)
+        pieces = self._pieces(access)
+        return None if pieces is None or len(pieces) > 1 else (buffer, pieces[0].indices)
 
     def _neighbouring(self, buffer: ir.Var, indices: tuple[Any, ...]) -> bool:
         """Whether the lanes of every group are consecutive, aligned registers of `buffer`."""
@@ -248,10 +272,11 @@ class Lanes(Iterations):
     def _hoist(self, expr: Any, before: list[Any], conditional: bool, guard: Any = None) -> Any:
         """`expr` with wide loads from memory done before, under `guard`, into arrays indexed by the lane.
 
-        A load under a condition of the author's stays where it is: it may be illegal without the condition.
+        A load under a condition of the author's stays where it is: it may be illegal without the condition,
+        unless it is one of a tile and surely inside of it.
         """
         load, condition = guarded_load(expr)
-        if load is not None and not conditional:
+        if load is not None and (not conditional or (condition is None and self._inside_tile(load))):
             if guard is not None:
                 condition = guard if condition is None else X.And(guard, condition)
             array = self._wide_load(load, condition, before)
@@ -272,6 +297,20 @@ class Lanes(Iterations):
             )
         return map_operands(expr, lambda e: self._hoist(e, before, conditional, guard))
 
+    def _inside_tile(self, load: Any) -> bool:
+        """Whether a load reads shared memory, and whatever lane and conditions, an element that is there."""
+        if not load.source.scope().startswith("shared"):
+            return False
+        lane = X.Var("lane", "int32")
+        self.block.bind(lane, self.lanes)
+        prove = self.block.analyzer.can_prove
+        return all(
+            prove(here >= 0) and prove(here < n)
+            for here, n in zip(
+                (self.expression(i, lane) for i in load.indices), load.source.shape, strict=True
+            )
+        )
+
     def _first(self) -> Any:
         """The group's first value of the innermost variable."""
         return self.at[self.inner.__chandle__()]
@@ -282,21 +321,25 @@ class Lanes(Iterations):
             return None
         if condition is not None and not self._uniform(condition):
             return None
-        indices = self._wide_indices(access)
-        if indices is None:
+        pieces = self._pieces(access)
+        if pieces is None:
             return None
         buffer = load.source
-        key = (buffer.__chandle__(), str(indices), str(condition))
+        key = (buffer.__chandle__(), str(pieces[0].indices), str(condition))
         if key in self._loaded:
             return self._loaded[key]
         array = local(f"{buffer.name}_vec", str(buffer.dtype), self.lanes)
         self._loaded[key] = array
-        whole = [ramp(0, self.lanes)]
-        fill = X.BufferStore(array, X.BufferLoad(buffer, indices), whole, self.loop.span)
+        fill = seq(
+            [
+                X.BufferStore(array, X.BufferLoad(buffer, p.indices), [ramp(p.lane, p.width)], self.loop.span)
+                for p in pieces
+            ]
+        )
         if condition is not None:
             condition = self.block.simplify(self.expression(condition, None))
             zero = X.Broadcast(X.const(0, str(buffer.dtype)), self.lanes)
-            zeros = X.BufferStore(array, zero, whole, self.loop.span)
+            zeros = X.BufferStore(array, zero, [ramp(0, self.lanes)], self.loop.span)
             if constant(condition) != 1:
                 fill = X.IfThenElse(condition, fill, zeros, self.loop.span)
         before += [X.AllocBuffer(array, span=self.loop.span), fill]
@@ -326,6 +369,16 @@ class Lanes(Iterations):
         lane = self.inner - self._first()
         ahead = substitute(last, {self.inner: lane}) - substitute(last, {self.inner: index(0)})
         return X.BufferLoad(self._loaded[key], [ahead + offset])
+
+
+def _wide_store(store: X.BufferStore, lanes: ir.Var, pieces: list[Piece]) -> Any:
+    """The array `lanes` written to where `store` stores."""
+    return seq(
+        [
+            X.BufferStore(store.buffer, X.BufferLoad(lanes, [ramp(p.lane, p.width)]), p.indices, store.span)
+            for p in pieces
+        ]
+    )
 
 
 def choose_lanes(loop: ParallelLoop, block: Block, layout: Fragment) -> int:
