@@ -53,3 +53,12 @@ def test_loops_that_the_index_does_not_name_change_nothing() -> None:
     found = owner_table(X.BufferLoad(TILE, [THREAD]), TILE, Threads({THREAD.__chandle__(): 4}), loops)
     assert found is not None
     assert found.tolist() == [0, 1, 2, 3, *[NOBODY] * 4]
+
+
+def test_names_stand_for_what_they_were_given() -> None:
+    place, twice = X.Var("place", "int32"), X.Var("twice", "int32")
+    named = {place.__chandle__(): twice + LOOP, twice.__chandle__(): THREAD * 2}
+    threads = Threads({THREAD.__chandle__(): 4}, named=named)
+    found = owner_table(X.BufferLoad(TILE, [place]), TILE, threads, {LOOP.__chandle__(): 2})
+    assert found is not None
+    assert found.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]

@@ -154,6 +154,7 @@ class _Sync:
         self._blocks: set[int] = set()  # block variables
         self._around: dict[int, int] = {}  # variables of the loops around, where they run from 0 to a number
         self._threads: dict[int, int] = {}  # thread variables and their extents, x first
+        self._named = {s.var.__chandle__(): s.value for s in walk(func.body) if isinstance(s, X.Bind)}
         self._leaves: dict[tuple[int, bool, Team | None], _Pending] = {}
         self.count = 0  # barriers placed by the current attempt
         self._storages = storages(func.body)
@@ -282,7 +283,8 @@ class _Sync:
                 # address.
                 # Elements of a view have numbers of their own.
                 alone = not isinstance(part, X.Evaluate) and handle not in self._storages.values()
-                threads = Threads(self._threads, self._team, self._blocks if known_only else ())
+                blocks = self._blocks if known_only else ()
+                threads = Threads(self._threads, self._team, blocks, self._named)
                 owners = owner_table(access.element, access.buffer, threads, loops) if alone else None
                 if known_only and (owners is None or (owners == MANY).any()):
                     continue

@@ -7,7 +7,7 @@ statement or around it: all their iterations count, conditions do not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from tvm import tirx as X
 
 from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.ir.teams import Team
-from tilelang.passes.walk import constant, variables
+from tilelang.passes.walk import constant, substitute, variables
 
 NOBODY, MANY = -1, -2  # in place of a thread's number
 _MOST_ELEMENTS = 1 << 20  # of a buffer
@@ -27,12 +27,13 @@ _MOST_TOUCHES = 1 << 22  # threads times iterations that are looked at one by on
 class Threads:
     """Who comes to an access. `extents`: of the thread variables by handle, x first; `team`: all that do,
     None for the block. `blocks`: variables of the grid, to take elements by their place in the block's part,
-    which is supposed to be the same for all blocks.
+    which is supposed to be the same for all blocks. `named`: what names stand for, by handle.
     """
 
     extents: Mapping[int, int]
     team: Team | None = None
     blocks: Iterable[int] = ()
+    named: Mapping[int, Any] = field(default_factory=dict)
 
 
 def owner_table(
@@ -65,14 +66,15 @@ def _touches(
     element: Any, shape: list[int], threads: Threads, loops: Mapping[int, int]
 ) -> tuple[np.ndarray, np.ndarray, int] | None:
     """(the thread, the first element) of every access, and how many elements follow each other in one."""
-    named = {v.__chandle__() for i in element.indices for v in variables(i)}
+    indices = [_written_out(i, threads.named) for i in element.indices]
+    used = {v.__chandle__() for i in indices for v in variables(i)}
     # Arrays have few dimensions; a statement has as many loops as its author unrolls.
-    extents = {**threads.extents, **{v: n for v, n in loops.items() if v in named}}
+    extents = {**threads.extents, **{v: n for v, n in loops.items() if v in used}}
     axes = np.meshgrid(*(np.arange(n) for n in extents.values()), indexing="ij", sparse=True)
     env = dict.fromkeys(threads.blocks, np.zeros((), int)) | dict(zip(extents, axes, strict=True))
     lanes, parts = 1, []
     try:
-        for i in element.indices:
+        for i in indices:
             if isinstance(i, X.Ramp):
                 lanes, i = int(i.lanes), i.base
             parts.append(np.asarray(evaluate(i, env)))
@@ -92,3 +94,9 @@ def _touches(
         here = threads.team.has(who)
         who, at = who[here], at[here]
     return who, at, lanes
+
+
+def _written_out(expr: Any, named: Mapping[int, Any]) -> Any:
+    """`expr` with names replaced by what they stand for, names inside that too."""
+    values = {v: named[v.__chandle__()] for v in variables(expr) if v.__chandle__() in named}
+    return _written_out(substitute(expr, values), named) if values else expr
