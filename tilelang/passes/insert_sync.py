@@ -34,7 +34,7 @@ from tilelang.ir.teams import Branches, Team, thread_numbers
 from tilelang.ir.thread_ops import NAMED_ARRIVE, NAMED_SYNC
 from tilelang.ir.tile_ops import seq
 from tilelang.passes.accesses import accesses, all_accesses, barrier_buffers, storages
-from tilelang.passes.owner_table import MANY, NOBODY, Threads, owner_table
+from tilelang.passes.owner_table import MANY, NOBODY, Threads, owner_table, value_range
 from tilelang.passes.plan_pipelines import SETTLED
 from tilelang.passes.walk import calls, children, constant, index, remake, walk, with_body
 
@@ -152,7 +152,7 @@ class _Sync:
         self._block_level, self._versioned = block_level, versioned
         self._settled = 0
         self._blocks: set[int] = set()  # block variables
-        self._around: dict[int, int] = {}  # variables of the loops around, where they run from 0 to a number
+        self._around: dict[int, int] = {}  # variables of the loops around, where it is known how far they run
         self._threads: dict[int, int] = {}  # thread variables and their extents, x first
         self._named = {s.var.__chandle__(): s.value for s in walk(func.body) if isinstance(s, X.Bind)}
         self._leaves: dict[tuple[int, bool, Team | None], _Pending] = {}
@@ -270,7 +270,7 @@ class _Sync:
 
     def _measure(self, stmt: Any) -> _Pending:
         touches: dict[int, set[_Touch]] = {}
-        loops = {**self._around, **_loops(stmt)}
+        loops = _loops(stmt, self._around, self._named)
         for part in walk(stmt):
             for access in accesses(part):
                 handle = self._storage(access.buffer)
@@ -346,7 +346,7 @@ class _Sync:
         settled = isinstance(stmt, X.For) and SETTLED in stmt.annotations
         self._settled += settled
         outer, around = self.count, self._around
-        self._around = {**around, **_range(stmt)}
+        self._around = {**around, **_range(stmt, around, self._named)}
         alone, after_alone, needed_alone = self._fixpoint(stmt, _Pending())
         body, after, needed = alone, after_alone, needed_alone
         if pending.touches:
@@ -443,17 +443,20 @@ def _atomic_elements(stmt: Any) -> list[Any]:
     return [c.args[0].args[0] for c in calls(stmt.value) if tile_ops.is_call(c, tile_ops.ATOMIC)]
 
 
-def _loops(stmt: Any) -> dict[int, int]:
-    """Loops of known bounds in a leaf: variable -> end."""
-    found = _range(stmt)
+def _loops(stmt: Any, around: Mapping[int, int], named: Mapping[int, Any]) -> dict[int, int]:
+    """Loops in a leaf of which it is known where they end, and those `around` it: variable -> end."""
+    found = {**around, **_range(stmt, around, named)}
     for child in children(stmt):
-        found.update(_loops(child))
+        found.update(_loops(child, found, named))
     return found
 
 
-def _range(stmt: Any) -> dict[int, int]:
-    """The variable of a loop and its end, where it begins at 0 and ends at a number."""
+def _range(stmt: Any, around: Mapping[int, int], named: Mapping[int, Any]) -> dict[int, int]:
+    """The variable of a loop over numbers from 0 on, and where it ends at the latest."""
     if not isinstance(stmt, X.For):
         return {}
-    low, count = constant(stmt.min), constant(stmt.extent)
-    return {stmt.loop_var.__chandle__(): count} if low == 0 and count is not None else {}
+    bounds = (value_range(e, around, named) for e in (stmt.min, stmt.min + stmt.extent))
+    low, end = bounds
+    if low is None or end is None or low[0] < 0:
+        return {}
+    return {stmt.loop_var.__chandle__(): max(0, end[1])}

@@ -1,7 +1,7 @@
 """Which thread of a block touches which element of a buffer.
 
-Known where the indices depend on nothing but the thread and loops of known extents, inside the access's
-statement or around it: all their iterations count, conditions do not.
+Known where the indices depend on nothing but the thread and loops that end at a known number at the latest,
+inside the access's statement or around it: all iterations up to there count, conditions do not.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def owner_table(
 ) -> np.ndarray | None:
     """Element of `buffer` -> the thread that touches it by `element`, `NOBODY` or `MANY`; None if unknown.
 
-    loops: their variables, each running from 0 to a number.
+    loops: their variables, each running from 0 to a number, or not as far.
     """
     shape = [n for n in map(constant, buffer.shape) if n is not None]
     if len(shape) < len(buffer.shape) or isinstance(element, ir.TensorRegion):
@@ -54,12 +54,30 @@ def owner_table(
     who, at, lanes = found
     owners = np.full(int(np.prod(shape)), NOBODY)
     for lane in range(lanes):
-        inside = (at + lane >= 0) & (at + lane < len(owners))  # outside only under a condition
+        inside = at + lane < len(owners)
         place, mine = (at + lane)[inside], who[inside]
         before = owners[place]
         owners[place] = np.where((before == NOBODY) | (before == mine), mine, MANY)
         owners[place[owners[place] != mine]] = MANY  # several threads in this very assignment
     return owners
+
+
+def value_range(expr: Any, loops: Mapping[int, int], named: Mapping[int, Any]) -> tuple[int, int] | None:
+    """The least and the greatest value of `expr` while `loops` run from 0 to their ends; None if unknown."""
+    known = constant(expr)
+    if known is not None:
+        return known, known
+    written = _written_out(expr, named)
+    used = {v.__chandle__() for v in variables(written)}
+    extents = {v: n for v, n in loops.items() if v in used}
+    if np.prod(list(extents.values()), dtype=np.int64) > _MOST_TOUCHES or 0 in extents.values():
+        return None
+    axes = np.meshgrid(*(np.arange(n) for n in extents.values()), indexing="ij", sparse=True)
+    try:
+        values = np.asarray(evaluate(written, dict(zip(extents, axes, strict=True))))
+    except NotEvaluable:
+        return None
+    return int(values.min()), int(values.max())
 
 
 def _touches(
@@ -86,14 +104,15 @@ def _touches(
     full = np.broadcast_shapes(*(p.shape for p in parts), thread.shape)
     if np.prod(full, dtype=np.int64) > _MOST_TOUCHES:
         return None
-    flat = np.zeros((), int)
+    flat, inside = np.zeros((), int), np.ones((), bool)
     for part, n in zip(parts, shape, strict=True):
         flat = flat * n + part
+        inside = inside & (part >= 0) & (part < n)  # outside only under a condition
     who, at = np.broadcast_to(thread, full).ravel(), np.broadcast_to(flat, full).ravel()
+    here = np.broadcast_to(inside, full).ravel()
     if threads.team is not None:
-        here = threads.team.has(who)
-        who, at = who[here], at[here]
-    return who, at, lanes
+        here = here & threads.team.has(who)
+    return who[here], at[here], lanes
 
 
 def _written_out(expr: Any, named: Mapping[int, Any]) -> Any:
