@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import ir
+from tvm import tirx as X
 
 from tests.emulator import atomics, collectives, copies, instructions, matrices
 from tests.emulator.expressions import dtype_of
@@ -38,6 +39,8 @@ def execute(block: Block, call: ir.Call, mask: np.ndarray) -> Any:
         return copies.execute(block, name, args, mask)
     if name.startswith(matrices.STARTS):
         return matrices.execute(block, name, args, mask)
+    if name == "dp4a":
+        return _dot_of_four(block, args, mask)
     if name == "shuffle_xor":
         return _shuffle_xor(block, args, mask)
     if name.startswith("atomic_"):
@@ -65,6 +68,20 @@ def _converted(block: Block, name: str, call: ir.Call, mask: np.ndarray) -> Any:
     if name.startswith("decode_float4"):
         return instructions.decode("float4", value).astype(numpy_dtype(dtype_of(call)))
     raise NotImplementedError(name)
+
+
+def _dot_of_four(block: Block, args: list[Any], mask: np.ndarray) -> np.ndarray:
+    """The products of four int8 each, at addresses that must be multiples of four bytes."""
+    total = np.broadcast_to(np.asarray(block.e.value(args[0], mask)), (block.threads,)).astype(np.int64)
+    parts = []
+    for address in args[1:]:
+        first = address.args[0]
+        at = np.asarray(block.e.value(first.indices[0], mask))
+        if (np.broadcast_to(at, (block.threads,))[mask] % 4).any():
+            raise EmulationError(f"line {block.line}: dp4a reads {first.source.name} at an odd address")
+        here = X.BufferLoad(first.source, [X.Ramp(first.indices[0], 1, 4)])
+        parts.append(np.asarray(block.e.value(here, mask)).astype(np.int64))
+    return (total + (parts[0] * parts[1]).sum(-1)).astype(np.int32)
 
 
 def _shuffle_xor(block: Block, args: list[Any], mask: np.ndarray) -> np.ndarray:

@@ -218,6 +218,12 @@ INTRINSICS: Mapping[str, Intrinsic] = {
     # shuffles).
     "shuffle_xor": Intrinsic(inline="__shfl_xor_sync(0xffffffffu, {0}, {1})"),
     **_machine_math(),
+    # PTX ISA 9.7.1.24, of signed numbers.
+    "dp4a": Intrinsic(
+        """int dp4a(int c, const void* a, const void* b) {
+  return __dp4a(*static_cast<const int*>(a), *static_cast<const int*>(b), c);
+}"""
+    ),
     # NVRTC knows memcpy, but no __builtin_memcpy.
     "bit_cast": Intrinsic(
         """template <typename To, typename From> To bit_cast(From x) {

@@ -25,6 +25,7 @@ from tilelang.ir.teams import Team
 from tilelang.ops.gemm import Gemm
 from tilelang.passes.expand_reducers import expand_reducers
 from tilelang.passes.expand_sparse import expand_sparse
+from tilelang.passes.dot_of_four import dot_of_four
 from tilelang.passes.flatten import flatten
 from tilelang.passes.follow_fragments import laid_out
 from tilelang.passes.guard_bounds import guard_bounds
@@ -137,7 +138,7 @@ def _lower(func: X.PrimFunc, target: Target, min_blocks: int = 1) -> LoweredKern
     check_shared(func, placed.arena, target)
     flat = flatten(swizzle_blocks(placed.func), layouts.shared, free_sizes(func))
     maps = {replace(m, name=str(v.name)): v for m, v in placed.thread.maps.items()}
-    packed = pack_halves(flat.func, target)
+    packed = pack_halves(dot_of_four(flat.func), target)
     offsets = {packed.of(flat.buffers[handle]): at for handle, at in placed.arena.offsets.items()}
     lowered = _with_params(lower_atomics(packed.func, target), list(maps.values()))
 
