@@ -70,3 +70,30 @@ def test_ownership_is_checked_element_by_element() -> None:
     single = partition_plain((64,), 128, 1)
     assert serves(single, (i,), {}, (i,), few, False)
     assert not serves(single, (i,), {}, (i,), few, True), "the other copy would be left stale"
+
+
+def test_a_sum_of_reduced_rows_follows_the_reduction() -> None:
+    """The accumulator has no layout of its own: it stays with the threads of the row, which need not meet."""
+    text = """
+@tilelang.jit
+def rows(A, B):
+    A: T.Tensor((4, 2048), "float16")
+    B: T.Tensor((4,), "float32")
+    with T.Kernel(1, threads=128):
+        tile = T.alloc_fragment((4, 256), "float32")
+        part = T.alloc_fragment((4,), "float32")
+        total = T.alloc_fragment((4,), "float32")
+        T.clear(total)
+        for k in T.serial(8):
+            for i, j in T.Parallel(4, 256):
+                tile[i, j] = A[i, k * 256 + j]
+            T.reduce_sum(tile, part, dim=1)
+            for i in T.Parallel(4):
+                total[i] += part[i]
+        T.copy(total, B)
+"""
+    lowered = lower_text(text)
+    assert lowered.layouts["tile"] == "8 elements in each of 128 threads"
+    assert lowered.layouts["part"] == "1 element in each of 128 threads, every element in 32 threads"
+    assert lowered.layouts["total"] == lowered.layouts["part"]
+    assert "__syncthreads" not in lowered.source.text

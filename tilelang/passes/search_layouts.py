@@ -102,10 +102,9 @@ class _Search:
     def _attempt(self, component: list[Site], state: State) -> Conflict | None:
         """Complete `state` for the component; the conflict if there is one."""
         self._propagation.propagate(state, component)
-        for site in component:
-            if site.stmt.__chandle__() not in state.loops:
-                self._choose(site, state)
-                self._propagation.propagate(state, component)
+        while (site := _next(component, state)) is not None:
+            self._choose(site, state)
+            self._propagation.propagate(state, component)
         for site in component:
             problem = self._propagation.mismatch(site, state)
             if problem is not None and self._propagation.halves(site, state) is None:
@@ -139,6 +138,15 @@ class _Search:
             if site.memory:
                 moves += loop.registers / min(site.vector, contiguous_registers(loop))
         return slots + moves / 1024
+
+
+def _next(component: list[Site], state: State) -> Site | None:
+    """The site without a layout to choose one for: the first that reads a fragment which has one, so that
+    others follow it.
+    """
+    left = [s for s in component if s.stmt.__chandle__() not in state.loops]
+    known = [s for s in left if any(u.handle in state.fragments for u in s.uses if u.mode != "reduce")]
+    return next(iter(known or left), None)
 
 
 def _roots(site: Site, state: State) -> Iterator[Fragment]:
