@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import tvm_ffi
 from tvm import ir, sym
 from tvm import tirx as X
 

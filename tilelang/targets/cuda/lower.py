@@ -23,9 +23,9 @@ from tilelang.diagnostics.error import KernelError
 from tilelang.ir import tile_ops
 from tilelang.ir.teams import Team
 from tilelang.ops.gemm import Gemm
+from tilelang.passes.dot_of_four import dot_of_four
 from tilelang.passes.expand_reducers import expand_reducers
 from tilelang.passes.expand_sparse import expand_sparse
-from tilelang.passes.dot_of_four import dot_of_four
 from tilelang.passes.flatten import flatten
 from tilelang.passes.follow_fragments import laid_out
 from tilelang.passes.guard_bounds import guard_bounds
