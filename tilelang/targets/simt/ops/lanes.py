@@ -288,9 +288,14 @@ class Lanes(Iterations):
         if isinstance(expr, ir.TensorLoad) or not isinstance(expr, ir.Expr):
             return expr
         if is_choice(expr):
-            first, yes, no = expr.args
-            first = self._hoist(first, before, conditional, guard)
-            return X.if_then_else(first, self._hoist(yes, before, True), self._hoist(no, before, True))
+            condition, yes, no = expr.args
+            first = self._hoist(condition, before, conditional, guard)
+            if not conditional and self._uniform(condition):  # all lanes read, or none does
+                holds = condition if guard is None else X.And(guard, condition)
+                yes = self._hoist(yes, before, False, holds)
+            else:
+                yes = self._hoist(yes, before, True)
+            return X.if_then_else(first, yes, self._hoist(no, before, True))
         if isinstance(expr, X.And | X.Or):
             return type(expr)(
                 self._hoist(expr.a, before, conditional, guard), self._hoist(expr.b, before, True)
