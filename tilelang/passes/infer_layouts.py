@@ -10,12 +10,14 @@ Not: changing the function. Nothing is ever assumed: at the end each loop's ever
 A team (`ir.teams`) has layouts over its own threads; `fragment_owners` says which fragments are whose.
 
 Levels, as in the language's contract: *strict*, here (what gemms impose; a fragment touched outside Parallel
-loops and tile operations is held by every thread), *common*, in `propagate_layouts` (from buffers with a
+loops and tile operations is held by every thread, unless its author laid it out and each thread touches
+elements of its own), *common*, in `propagate_layouts` (from buffers with a
 layout to loops touching them, and back), *free*, in `search_layouts` (what is left is tried out).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -38,6 +40,7 @@ from tilelang.passes.layout_conflicts import ANNOTATED, GEMM, pinned_twice, told
 from tilelang.passes.layout_parts import Parts, row_major
 from tilelang.passes.layout_sites import Site, around_site, loop_site, reduction_site
 from tilelang.passes.layout_state import Cause, Conflict, State
+from tilelang.passes.own_elements import own_element
 from tilelang.passes.parallel_loop import ParallelLoop, VectorWidths
 from tilelang.passes.propagate_layouts import Propagation
 from tilelang.passes.search_layouts import search_layouts
@@ -141,7 +144,8 @@ class _Inference:
             if loop.shape is not None
         ]
         widths = VectorWidths(parts.analyzer, self._shared)
-        self._shared.update(spread_banks(free, loops, parts.thread_vars, widths))
+        thread_vars = {v.__chandle__() for v, _ in parts.thread_vars}
+        self._shared.update(spread_banks(free, loops, thread_vars, widths))
 
     # Strict
 
@@ -149,9 +153,7 @@ class _Inference:
         self._annotated()
         views = storages(self._func.body)
         self._viewed = {*views, *views.values()}
-        for handle in self._viewed & set(
-            self._shared
-        ):  # one memory, two shapes: row-major is the same for both
+        for handle in self._viewed & set(self._shared):  # row-major is the same for both shapes
             buffer = self._parts.buffers[handle]
             if buffer.scope().startswith("shared"):
                 self._shared[handle] = row_major(buffer)
@@ -160,6 +162,8 @@ class _Inference:
             if self._shared[handle].kind != "swizzle":
                 self._shared[handle] = _bulk_layout(self._parts.buffers[handle], self._parts.bulk[handle])
         for handle, stmt in self._parts.loose.items():
+            if handle in self._state.fragments and self._each_its_own(handle):
+                continue
             shape, threads = shape_of(self._parts.buffers[handle]), self._parts.owners.threads_of(handle)
             self._pin(handle, replicated(shape, threads), "the access outside T.Parallel", stmt.span)
 
@@ -170,6 +174,13 @@ class _Inference:
             self._state.causes[known.handle] = Cause(ANNOTATED, known.span)
         for handle in list(self._state.fragments):
             self._propagation.share(handle, self._state, self._state.causes[handle])
+
+    def _each_its_own(self, handle: int) -> bool:
+        """Whether thread code touches, of a fragment that its author has laid out, each thread's elements."""
+        parts, fragment = self._parts, self._state.fragments[handle]
+        if fragment.threads != math.prod(n for _, n in parts.thread_vars):
+            return False
+        return all(own_element(fragment, a, parts.thread_vars, parts.named) for a in parts.loosely[handle])
 
     def _gemms(self) -> None:
         """What the gemms impose; shared tiles that have views stay as they are."""

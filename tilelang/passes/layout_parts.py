@@ -27,6 +27,17 @@ from tilelang.passes.walk import FRAGMENT, assume, bits_of, calls, children, con
 
 
 @dataclass(frozen=True)
+class LooseAccess:
+    """An element of a fragment that thread code touches, and where: the serial loops around with their ends,
+    and the conditions that hold.
+    """
+
+    element: Any
+    outer: dict[int, int]
+    conditions: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
 class Annotated:
     """A fragment whose layout the author wrote."""
 
@@ -44,8 +55,11 @@ class Parts:
         self.fixed: set[int] = set()  # shared buffers whose layout the author has decided
         self.annotated: list[Annotated] = []
         self.loose: dict[int, Any] = {}  # fragments touched outside loops and tile operations -> statement
+        self.loosely: dict[int, list[LooseAccess]] = {}  # each of these accesses
         self.apart: set[int] = set()  # shared buffers that something else than a Parallel loop touches
-        self.thread_vars: set[int] = set()
+        self._threads: dict[str, tuple[ir.Var, int]] = {}  # by axis, with their extents
+        self.named: dict[int, Any] = {}  # what names stand for
+        self._conditions: tuple[Any, ...] = ()
         self.pointed: dict[int, Any] = {}  # fragments whose address is taken: each thread's own registers
         # With the serial loops around: variable -> end.
         self.loops: list[tuple[ParallelLoop, dict[int, int], Team]] = []
@@ -64,6 +78,11 @@ class Parts:
                 self.shared[param.__chandle__()] = stored
                 self.buffers[param.__chandle__()] = param
         self._collect(func.body, {}, self.owners.block)
+
+    @property
+    def thread_vars(self) -> list[tuple[ir.Var, int]]:
+        """The variables that differ between threads, and their extents; x, which counts neighbours, last."""
+        return [self._threads[axis] for axis in sorted(self._threads, reverse=True)]
 
     def _collect(self, stmt: Any, outer: dict[int, int], team: Team) -> None:
         if isinstance(stmt, X.DeclBuffer) and stmt.buffer.scope() == FRAGMENT and stmt.buffer.strides:
@@ -87,7 +106,9 @@ class Parts:
         elif isinstance(stmt, X.AttrStmt) and stmt.attr_key == "thread_extent":
             self.analyzer.bind(stmt.node.var, ir.Range.from_min_extent(0, stmt.value), True)
             if str(stmt.node.thread_tag).startswith("threadIdx"):
-                self.thread_vars.add(stmt.node.var.__chandle__())
+                self._threads[str(stmt.node.thread_tag)] = (stmt.node.var, int(stmt.value))
+        elif isinstance(stmt, X.Bind):
+            self.named[stmt.var.__chandle__()] = stmt.value
         elif isinstance(stmt, X.Evaluate) and (gemm := gemm_of(stmt.value)) is not None:
             self.gemms.append((gemm, self.owners.runs(stmt, team)))
             return
@@ -107,8 +128,15 @@ class Parts:
                 handle = access.buffer.__chandle__()
                 of_thread = any(access.element.same_as(e) for e in pointed)
                 (self.pointed if of_thread else self.loose).setdefault(handle, stmt)
-        for child, inside in self.owners.children(stmt, team):
+                if not of_thread:
+                    one = LooseAccess(access.element, outer, self._conditions)
+                    self.loosely.setdefault(handle, []).append(one)
+        around = self._conditions
+        for k, (child, inside) in enumerate(self.owners.children(stmt, team)):
+            if isinstance(stmt, X.IfThenElse):
+                self._conditions = (*around, X.Not(stmt.condition) if k else stmt.condition)
             self._collect(child, outer, inside)
+        self._conditions = around
 
     def _allocation(self, buffer: ir.Var, span: Any) -> None:
         handle = buffer.__chandle__()

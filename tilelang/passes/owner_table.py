@@ -67,7 +67,7 @@ def value_range(expr: Any, loops: Mapping[int, int], named: Mapping[int, Any]) -
     known = constant(expr)
     if known is not None:
         return known, known
-    written = _written_out(expr, named)
+    written = written_out(expr, named)
     used = {v.__chandle__() for v in variables(written)}
     extents = {v: n for v, n in loops.items() if v in used}
     if np.prod(list(extents.values()), dtype=np.int64) > _MOST_TOUCHES or 0 in extents.values():
@@ -84,7 +84,7 @@ def _touches(
     element: Any, shape: list[int], threads: Threads, loops: Mapping[int, int]
 ) -> tuple[np.ndarray, np.ndarray, int] | None:
     """(the thread, the first element) of every access, and how many elements follow each other in one."""
-    indices = [_written_out(i, threads.named) for i in element.indices]
+    indices = [written_out(i, threads.named) for i in element.indices]
     used = {v.__chandle__() for i in indices for v in variables(i)}
     # Arrays have few dimensions; a statement has as many loops as its author unrolls.
     extents = {**threads.extents, **{v: n for v, n in loops.items() if v in used}}
@@ -115,7 +115,7 @@ def _touches(
     return who[here], at[here], lanes
 
 
-def _written_out(expr: Any, named: Mapping[int, Any]) -> Any:
+def written_out(expr: Any, named: Mapping[int, Any]) -> Any:
     """`expr` with names replaced by what they stand for, names inside that too."""
     values = {v: named[v.__chandle__()] for v in variables(expr) if v.__chandle__() in named}
-    return _written_out(substitute(expr, values), named) if values else expr
+    return written_out(substitute(expr, values), named) if values else expr
