@@ -138,6 +138,7 @@ _SUBMODULES = (
     "libinfo",
     "math",
     "profiler",
+    "reference",
     "testing",
     "tileop",
     "tools",

@@ -561,3 +561,20 @@ def test_a_warp_group_waits_for_its_own_products(monkeypatch: pytest.MonkeyPatch
     a, b, c = torch.randn(128, 64).half(), torch.randn(64, 64).half(), torch.zeros(128, 64)
     emulate(lowered, {"A": a.numpy(), "B": b.numpy(), "C": c.numpy()}, {})
     torch.testing.assert_close(c, a.float() @ b.float().T, rtol=1e-3, atol=1e-3)
+
+
+@tilelang.jit
+def shifted(X, by: float = 1.0):
+    N = T.const("N")
+    X: T.Tensor((N,), T.float32)
+    Y = T.empty((N,), T.float32)
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(N):
+            Y[i] = X[i] + by
+    return Y
+
+
+def test_a_function_that_is_not_compiled_yet():
+    x = torch.arange(5.0)
+    assert torch.equal(tilelang.reference.run(shifted, x), x + 1)
+    assert torch.equal(tilelang.reference.run(shifted, x, by=-2.0), x - 2)

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     import torch
 
 
-def run(kernel: Any, *args: Any) -> Any:
-    """What `kernel(*args)` should return, and do to tensors it writes in place.
+def run(kernel: Any, *args: Any, **choice: Any) -> Any:
+    """What `kernel(*args, **choice)` should return, and do to tensors it writes in place.
 
-    kernel: a compiled kernel, or its tile function. args: its inputs in call order, torch tensors (copied to
-    the CPU) and numbers. Returns the output, a tuple of several, or None; outputs are torch tensors on the
-    CPU. Raises ReferenceFailure where the program does what the language forbids, NoMeaning (a
-    NotImplementedError) for an operation that the reference cannot run, TypeError for a wrong number of
-    arguments.
+    kernel: a compiled kernel, its tile function, or a function under `@tilelang.jit`, and `choice` the values
+    that it is to be compiled for. args: its inputs in call order, torch tensors (copied to the CPU) and
+    numbers. Returns the output, a tuple of several, or None; outputs are torch tensors on the CPU. Raises
+    ReferenceFailure where the program does what the language forbids, NoMeaning (a NotImplementedError) for
+    an operation that the reference cannot run, TypeError for a wrong number of arguments.
     """
-    func: Any = kernel if isinstance(kernel, X.PrimFunc) else getattr(kernel, "prim_func", None)
+    func = _tile_function(kernel, args, choice)
     if not isinstance(func, X.PrimFunc):
         raise TypeError(f"{kernel!r} has no tile function: a loaded kernel is compiled code only")
     outputs = [int(i) for i in func.attrs.get(OUTPUTS, [])]
@@ -61,6 +61,13 @@ def run(kernel: Any, *args: Any) -> Any:
             _write_back(machine.tensors[func.params[index].__chandle__()], given[index])
     made = [_to_torch(machine.tensors[func.params[i].__chandle__()]) for i in outputs]
     return made[0] if len(made) == 1 else tuple(made) or None
+
+
+def _tile_function(kernel: Any, args: tuple[Any, ...], choice: dict[str, Any]) -> Any:
+    if isinstance(kernel, X.PrimFunc):
+        return kernel
+    get_tir = getattr(kernel, "get_tir", None)
+    return getattr(kernel, "prim_func", None) if get_tir is None else get_tir(*args, **choice)
 
 
 def _bind_sizes(machine: Machine, func: X.PrimFunc, given: dict[int, Any]) -> None:
