@@ -272,12 +272,12 @@ class Lanes(Iterations):
     def _hoist(self, expr: Any, before: list[Any], conditional: bool, guard: Any = None) -> Any:
         """`expr` with wide loads from memory done before, under `guard`, into arrays indexed by the lane.
 
-        A load under a condition of the author's stays where it is: it may be illegal without the condition,
-        unless it is one of a tile and surely inside of it.
+        A load under a condition of the author's takes the condition along, if it is one for all lanes, and
+        stays where it is otherwise: it may be illegal without it, unless it is surely inside of a tile.
         """
         load, condition = guarded_load(expr)
         if load is not None and (not conditional or (condition is None and self._inside_tile(load))):
-            if guard is not None:
+            if guard is not None and not self._inside_tile(load):
                 condition = guard if condition is None else X.And(guard, condition)
             array = self._wide_load(load, condition, before)
             if array is not None:
