@@ -16,7 +16,7 @@ from typing import Any
 
 from tilelang.runtime.plan import LaunchPlan, ScalarParam, TensorParam
 from tilelang.runtime.sizes import Size, compile_size
-from tilelang.runtime.tensors import TensorView, same_dtype, unpacked, view
+from tilelang.runtime.tensors import TensorView, address, misfit, same_dtype, unpacked, unwritable, view
 
 # Torch's name for HIP is cuda.
 _DEVICE_OF_KIND = {"cuda": "cuda", "hip": "cuda", "metal": "mps", "cpu": "cpu"}
@@ -145,13 +145,17 @@ class Binder:
             if arg <= 0:
                 raise ArgumentError(f"{self._input(param)} must be a tensor or an address, got {arg}")
             return device
+        self._refuse(param, misfit(arg))
         found = view(arg)
         if found is None:
             kind = type(arg).__name__
             raise ArgumentError(f"{self._input(param)} must be a tensor or an address, got {kind}")
-        return self._on_device(param, found, device).device
+        self._on_device(param, found, device)
+        self._memory(param, found, arg)
+        return found.device
 
     def _tensor(self, param: TensorParam, arg: Any, device: str | None) -> TensorView:
+        self._refuse(param, misfit(arg))
         found = view(arg)
         if found is None:
             kind = type(arg).__name__
@@ -167,9 +171,29 @@ class Binder:
                 f"{self._input(param)} ndim mismatch, expected {len(param.shape)}: ({expected}), "
                 f"got {len(found.shape)}: {found.shape}"
             )
-        return self._on_device(param, found, device)
+        self._on_device(param, found, device)
+        self._memory(param, found, arg)
+        return found
 
-    def _on_device(self, param: TensorParam, found: TensorView, device: str | None) -> TensorView:
+    def _memory(self, param: TensorParam, found: TensorView, arg: Any) -> None:
+        """Refuse what has no memory, or memory into which this kernel must not write."""
+        refuse_without_memory(self.plan.name, [param], [arg])
+        if not param.written:
+            return
+        self._refuse(param, unwritable(arg))
+        shared = [d for d, stride in enumerate(found.strides) if not stride and found.shape[d] > 1]
+        if shared and param.strides is not None:
+            raise ArgumentError(
+                f"{self._input(param)} strides[{shared[0]}] mismatch: the stride of dimension {shared[0]} is "
+                f"0, so its {found.shape[shared[0]]} elements are one and the same, but {self.plan.name} "
+                f"writes it; pass {param.name}.contiguous()"
+            )
+
+    def _refuse(self, param: TensorParam, why: str | None) -> None:
+        if why is not None:
+            raise ArgumentError(f"{self._input(param)} cannot be used: {why.format(name=param.name)}")
+
+    def _on_device(self, param: TensorParam, found: TensorView, device: str | None) -> None:
         kind = found.device.partition(":")[0]
         wanted = _DEVICE_OF_KIND[self.plan.kind]
         if kind != wanted:
@@ -182,7 +206,6 @@ class Binder:
                 f"{self._input(param)} device_id mismatch: it is on {found.device}, "
                 f"the tensors before it are on {device}"
             )
-        return found
 
     def _input(self, param: TensorParam | ScalarParam) -> str:
         return _input_text(self.plan, param.name)
@@ -212,6 +235,18 @@ class Binder:
 def _input_text(plan: LaunchPlan, name: str) -> str:
     """How messages call an argument."""
     return f"kernel {plan.name} input {name}"
+
+
+def refuse_without_memory(
+    kernel: str, params: Sequence[TensorParam | ScalarParam], values: Sequence[Any]
+) -> None:
+    """Raises ArgumentError for an argument of which torch knows the shape only: its address is null."""
+    for param, value in zip(params, values, strict=True):
+        if isinstance(param, TensorParam) and math.prod(getattr(value, "shape", (0,))) and not address(value):
+            raise ArgumentError(
+                f"kernel {kernel} input {param.name} has no memory: its storage was freed, or it only stands "
+                f"for a tensor (a fake tensor, one inside of torch.vmap or torch.func)"
+            )
 
 
 @dataclass(frozen=True)

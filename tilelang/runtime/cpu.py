@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from tilelang.runtime.artifact import Artifact
-from tilelang.runtime.bind import BoundCall
+from tilelang.runtime.bind import BoundCall, refuse_without_memory
 from tilelang.runtime.plan import TensorParam
-from tilelang.runtime.tensors import is_torch, view
+from tilelang.runtime.tensors import address
 
 _ALIGNMENT = 64  # bytes, of scratch memory
 _WORTH_WAKING = 200e-6  # seconds of work; handing it to a thread costs about half of that
@@ -41,7 +41,8 @@ class CpuFunction:
     def __init__(self, artifact: Artifact) -> None:
         self._entry = artifact.loaded[artifact.plan.entry] if artifact.loaded else load_entry(artifact)
         self._name = artifact.name
-        self._pointers = [isinstance(p, TensorParam) for p in artifact.plan.params]
+        self._params = artifact.plan.params
+        self._pointers = [isinstance(p, TensorParam) for p in self._params]
         self._serial = artifact.plan.serial_blocks
         self._scratch = threading.local()
 
@@ -51,6 +52,8 @@ class CpuFunction:
         The first blocks run here and are timed; other threads are woken only if the rest is worth it.
         """
         arguments = [*map(_argument, values, self._pointers), *sizes]
+        if any(p and not a for p, a in zip(self._pointers, arguments, strict=False)):
+            refuse_without_memory(self._name, self._params, values)
         blocks, workspace = bound.blocks, bound.workspace
         threads = 1 if self._serial else min(thread_count(), blocks)
         head = max(blocks // (8 * threads), 1) if threads > 1 else blocks
@@ -92,12 +95,7 @@ class CpuFunction:
 
 def _argument(value: Any, is_pointer: bool) -> Any:
     """The address of a tensor's data, a scalar as it is."""
-    if is_pointer and isinstance(value, int):
-        return ctypes.c_void_p(value)
-    if is_torch(value):
-        return ctypes.c_void_p(value.data_ptr())
-    found = view(value)
-    return value if found is None else ctypes.c_void_p(found.pointer)
+    return ctypes.c_void_p(address(value)) if is_pointer else value
 
 
 def thread_count() -> int:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilelang.runtime.artifact import Artifact
-from tilelang.runtime.bind import ArgumentError, BoundCall
+from tilelang.runtime.bind import ArgumentError, BoundCall, refuse_without_memory
 from tilelang.runtime.driver import CudaError, driver
 from tilelang.runtime.plan import ScalarParam, TensorParam
 from tilelang.runtime.tensor_maps import TensorMaps
+from tilelang.runtime.tensors import address
 
 _STATIC_SHARED = 48 * 1024  # bytes a kernel may use without asking
 _SCALARS = {
@@ -71,7 +72,7 @@ class CudaFunction:
         maps = TensorMaps(plan, self._driver) if plan.descriptors else None
         if maps is not None and self._driver.encode_tensor_map is None:
             raise CudaError(f"{plan.name} copies by TMA, which needs a driver for CUDA 12 or newer")
-        self._pack = _packer(plan.params, len(plan.arguments) - len(plan.params), maps)
+        self._pack = _packer(plan.name, plan.params, len(plan.arguments) - len(plan.params), maps)
         self._stream = _current_stream()
 
     def launch(self, values: Sequence[Any], sizes: Sequence[int], bound: BoundCall) -> None:
@@ -111,7 +112,7 @@ class CudaFunction:
 
 
 def _packer(
-    params: Sequence[Any], symbols: int, maps: TensorMaps | None = None
+    kernel: str, params: Sequence[Any], symbols: int, maps: TensorMaps | None = None
 ) -> Callable[[Sequence[Any], Sequence[int]], tuple[Any, Any]]:
     """Packs arguments for cuLaunchKernel: one 8-byte slot each, and the array of their addresses; descriptors
     follow.
@@ -129,7 +130,9 @@ def _packer(
     mask = 2**64 - 1
 
     def pack(values: Sequence[Any], sizes: Sequence[int]) -> tuple[Any, Any]:
-        words = [_address(v) if t else 0 for v, t in zip(values, is_tensor, strict=True)]
+        words = [address(v) if t else 0 for v, t in zip(values, is_tensor, strict=True)]
+        if not all(w for w, t in zip(words, is_tensor, strict=True) if t):
+            refuse_without_memory(kernel, params, values)
         for i, param in aligned:
             if words[i] % param.alignment:
                 raise ArgumentError(_misaligned(param, words[i]))
@@ -143,13 +146,6 @@ def _packer(
         return slots, (ctypes.c_uint64 * len(addresses))(*addresses)
 
     return pack
-
-
-def _address(value: Any) -> int:
-    """Of a tensor, or the number that a pointer argument is; null for what is left out."""
-    if value is None:
-        return 0
-    return value if isinstance(value, int) else value.data_ptr()
 
 
 def _misaligned(param: TensorParam, address: int) -> str:

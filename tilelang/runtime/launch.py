@@ -7,6 +7,7 @@ remembered; a call with a known signature only allocates, packs pointers and lau
 from __future__ import annotations
 
 import math
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from typing import Any
 from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.bind import ArgumentError, Binder, BoundCall
 from tilelang.runtime.plan import LaunchPlan, ScalarParam
-from tilelang.runtime.tensors import is_torch, maker, view
+from tilelang.runtime.tensors import is_torch, maker, tracks_gradient, view
 
 _REMEMBERED = 64  # signatures
 
@@ -103,7 +104,7 @@ class LoadedKernel:
         try:
             key = tuple([_signature(a) for a in args])
             known = self._known.get(key)
-        except TypeError:  # an argument that is neither tensor nor number: the checks name it
+        except (TypeError, RuntimeError):  # neither number nor plain tensor: the checks name it
             return self._prepare(args)
         if known is None:
             known = self._prepare(args)
@@ -171,8 +172,10 @@ def _load(artifact: Artifact) -> Any:
 def _signature(value: Any) -> Any:
     """What of an argument the checks look at."""
     if is_torch(value):
-        return value.shape, value.stride(), value.dtype, value.device
+        if value.is_neg() or value.layout is not sys.modules["torch"].strided:
+            raise TypeError  # the checks say why
+        return value.shape, value.stride(), value.dtype, value.device, tracks_gradient(value)
     found = view(value)
     if found is not None:
-        return found.shape, found.strides, found.dtype, found.device
+        return found.shape, found.strides, found.dtype, found.device, value.flags.writeable
     return type(value), value

@@ -29,6 +29,7 @@ class TensorParam:
     alignment: int = 1
     unchecked: bool = False  # a pointer: any tensor of the device or an address, nothing else is looked at
     unused: bool = False  # no launch touches it: the caller may pass None
+    written: bool = False  # a launch may write it
 
 
 @dataclass(frozen=True)
@@ -132,4 +133,5 @@ def _param(data: dict[str, Any]) -> TensorParam | ScalarParam:
         data.get("alignment", 1),  # artifacts saved before it was noted do not have it
         data.get("unchecked", False),
         data.get("unused", False),
+        data.get("written", False),
     )

@@ -35,7 +35,6 @@ class TensorView:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     device: str
-    pointer: int
 
 
 def unpacked(found: TensorView, expected: str) -> TensorView:
@@ -63,12 +62,64 @@ def view(value: Any) -> TensorView | None:
             tuple(value.shape),
             tuple(value.stride()),
             str(value.device),
-            value.data_ptr(),
         )
     if isinstance(value, np.ndarray):
         strides = tuple(s // value.itemsize for s in value.strides)
-        return TensorView(str(value.dtype), value.shape, strides, "cpu", value.ctypes.data)
+        return TensorView(str(value.dtype), value.shape, strides, "cpu")
     return None
+
+
+def address(value: Any) -> int:
+    """Where a tensor or an array begins, or the number that a pointer argument is; 0 for what is left out or
+    has no memory.
+    """
+    if value is None:
+        return 0
+    if isinstance(value, np.ndarray):
+        return value.ctypes.data
+    if isinstance(value, int):
+        return value
+    try:
+        return value.data_ptr()
+    except RuntimeError:  # torch's for wrappers of tensors, which have no memory of their own
+        return 0
+
+
+def misfit(value: Any) -> str | None:
+    """Why the elements of a tensor or array are not where shape and strides say, with `{name}` for the
+    argument; None if they are.
+    """
+    if isinstance(value, np.ndarray):
+        between = any(s % value.itemsize for s in value.strides)
+        return "its elements lie a broken number of elements apart; pass {name}.copy()" if between else None
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return None
+    if value.is_nested:
+        return "it is a nested tensor; pass its parts, or {name}.to_padded_tensor(0)"
+    if value.layout is not torch.strided:
+        layout = str(value.layout).removeprefix("torch._").removeprefix("torch.")
+        return f"its layout is {layout}; pass {{name}}.to_dense()"
+    if value.is_neg():
+        return "it is a view that negates when it is read; pass {name}.resolve_neg()"
+    return None
+
+
+def unwritable(value: Any) -> str | None:
+    """Why a kernel must not write into a tensor or array, with `{name}` for the argument; None if it may."""
+    if isinstance(value, np.ndarray):
+        return None if value.flags.writeable else "the array is read-only; pass {name}.copy()"
+    if tracks_gradient(value):
+        return (
+            "it requires grad, and autograd does not see what a kernel writes; "
+            "pass {name}.detach(), or call the kernel under torch.no_grad()"
+        )
+    return None
+
+
+def tracks_gradient(value: Any) -> bool:
+    """Whether autograd watches what happens to a torch tensor."""
+    return value.requires_grad and sys.modules["torch"].is_grad_enabled()
 
 
 def same_dtype(found: str, expected: str) -> bool:

@@ -19,6 +19,7 @@ from tvm import tirx as X
 
 from tilelang.ir.build import OUTPUTS, POINTERS, WORKSPACES
 from tilelang.ir.thread_ops import waits_for_the_grid
+from tilelang.passes.accesses import all_accesses, storages
 from tilelang.runtime.plan import LaunchPlan, ScalarParam, SizeExpr, TensorParam
 from tilelang.targets.emit.names import entry_name
 
@@ -47,7 +48,11 @@ def launch_plan(
         outputs = tuple(int(i) for i in func.attrs[OUTPUTS]) if OUTPUTS in func.attrs else ()
     pointers = frozenset(str(func.attrs[POINTERS]).split()) if POINTERS in func.attrs else frozenset()
     touched = {v.__chandle__() for v in _variables(func.body)}
-    params = tuple(_param(p, alignment, pointers, p.__chandle__() not in touched) for p in func.params)
+    written = _written(func.body)
+    params = tuple(
+        _param(p, alignment, pointers, p.__chandle__() not in touched, p.__chandle__() in written)
+        for p in func.params
+    )
     hidden = int(func.attrs[WORKSPACES]) if WORKSPACES in func.attrs else 0
     symbol_names = tuple(str(v.name) for v in symbols)
     known = {*symbol_names, *(p.name for p in params if isinstance(p, ScalarParam))}
@@ -166,8 +171,18 @@ def _variables(value: Any) -> list[ir.Var]:
     return found
 
 
+def _written(body: Any) -> set[int]:
+    """Handles of the buffers that `body` may write, by themselves or by a view."""
+    named = storages(body)
+    handles = {a.buffer.__chandle__() for a in all_accesses(body) if a.mode == "write"}
+    found = set(handles)
+    while handles := {named[h] for h in handles if h in named} - found:
+        found |= handles
+    return found
+
+
 def _param(
-    param: ir.Var, alignment: Mapping[str, int], pointers: frozenset[str], unused: bool
+    param: ir.Var, alignment: Mapping[str, int], pointers: frozenset[str], unused: bool, written: bool
 ) -> TensorParam | ScalarParam:
     if not X.is_buffer_var(param):
         return ScalarParam(str(param.name), str(param.ty.dtype))
@@ -175,4 +190,4 @@ def _param(
     strides = tuple(size_expr(s) for s in param.strides) or None
     name = str(param.name)
     aligned = alignment.get(name, 1)
-    return TensorParam(name, str(param.dtype), shape, strides, aligned, name in pointers, unused)
+    return TensorParam(name, str(param.dtype), shape, strides, aligned, name in pointers, unused, written)

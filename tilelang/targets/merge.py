@@ -39,10 +39,13 @@ def merge(parts: Sequence[LoweredKernel]) -> LoweredKernel:
 def _needed(
     first: TensorParam | ScalarParam, *others: TensorParam | ScalarParam
 ) -> TensorParam | ScalarParam:
-    """A parameter of all launches: it may be left out only if none of them touches it."""
-    if not isinstance(first, TensorParam) or not first.unused:
+    """A parameter of all launches: it may be left out only if none of them touches it, and is written if one
+    of them writes it.
+    """
+    if not isinstance(first, TensorParam):
         return first
-    return replace(first, unused=all(isinstance(p, TensorParam) and p.unused for p in others))
+    same = [first, *(p for p in others if isinstance(p, TensorParam))]
+    return replace(first, unused=all(p.unused for p in same), written=any(p.written for p in same))
 
 
 def _joined(tables: Sequence[Mapping[Any, Any]]) -> dict[Any, Any]:
