@@ -98,12 +98,13 @@ class TestAnalysis:
         assert not mark.exists()
         file.close()
 
-    def test_starting_in_a_folder_runs_nothing_in_it(self, tmp_path: Path):
+    @pytest.mark.parametrize("module", ["tilelang_lsp", "tilelang_lsp.server"])
+    def test_starting_in_a_folder_runs_nothing_in_it(self, tmp_path: Path, module: str):
         """`python -m` puts the current folder first on the path; what lies there must not be imported."""
         mark = tmp_path / "mark"
         for name in ("json", "argparse", "uuid", "hashlib", "pygls", "tilelang", "tree_sitter"):
             (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'w')\nraise SystemExit('ran')\n")
-        command = [sys.executable, "-m", "tilelang_lsp.server", "--version"]
+        command = [sys.executable, "-m", module, "--version"]
         done = subprocess.run(
             command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
         )
