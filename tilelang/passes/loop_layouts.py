@@ -21,6 +21,7 @@ from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.layout.fragment import Digit, Fragment, Place, Replica, built, from_split
 from tilelang.layout.views import viewed
 from tilelang.passes.layout_sites import Site, Use, around_site
+from tilelang.passes.strided_loops import strided_loop
 from tilelang.passes.walk import constant, loads, shape_of, variables
 
 
@@ -35,7 +36,7 @@ def loop_layout(site: Site, use: Use, fragment: Fragment) -> Fragment | None:
         return viewed(fragment, site.extents, 1, 1)
     at = {v: k for k, v in enumerate(use.dims) if v is not None}
     if len(at) < len(site.vars) or len(at) != sum(d is not None for d in use.dims):
-        return _displaced(site, use, fragment)
+        return _displaced(site, use, fragment) or strided_loop(site, use, fragment)
     if any(site.extents[v] < fragment.shape[k] for v, k in at.items()):
         part = _displaced(site, use, fragment)  # registers of a part of the tile, none of them empty
         if part is not None:
