@@ -108,8 +108,9 @@ class Block:
 
     def _actors(self) -> list[Actor]:
         """Warp groups are on their own where the kernel has barriers for them."""
-        alone = not _names(self.lowered) & {"tl.mbarrier_wait", "tl.named_sync"} or self.threads % GROUP
-        masks = [self.all] if alone else [self.number // GROUP == g for g in range(self.threads // GROUP)]
+        alone = not _names(self.lowered) & {"tl.mbarrier_wait", "tl.named_sync"}
+        groups = -(-self.threads // GROUP)
+        masks = [self.all] if alone else [self.number // GROUP == g for g in range(groups)]
         nobody = np.zeros(self.threads, bool)
         return [Actor(m, dict(self.e.values), left=[nobody.copy()], skipped=[nobody.copy()]) for m in masks]
 

@@ -25,9 +25,10 @@ from tilelang.diagnostics.span import Span
 from tilelang.ir import tile_ops
 from tilelang.ir.evaluate import NotEvaluable, evaluate
 from tilelang.ir.spans import place_of
-from tilelang.ir.teams import Branches, Team, branches, thread_numbers
+from tilelang.ir.teams import WARP, Branches, Team, branches, thread_numbers
 from tilelang.ir.tile_ops import seq
 from tilelang.ops.build import written_as
+from tilelang.ops.tma import TmaCopy
 from tilelang.passes.accesses import all_accesses
 from tilelang.passes.fragment_owners import thread_axes
 from tilelang.passes.infer_layouts import LayoutMap
@@ -116,7 +117,7 @@ class _Lowering:
         self.by_some: dict[int, str] = {}
         self._kept: list[Any] = []  # the statements themselves, so that their handles stay theirs
         self._assumed: list[Any] = []  # what T.assume says, the innermost body's last
-        self._divergent = 0  # conditions around the statement that differ between threads
+        self._divergent: tuple[Any, ...] = ()  # branches and loops around that threads take differently
         self._axes = thread_numbers(thread_axes(func.body))
         self.teams: dict[int, Branches] = {}
         self._total = threads
@@ -191,7 +192,7 @@ class _Lowering:
         if int(stmt.kind) == X.ForKind.VECTORIZED and (wide := self._vectorized(stmt)) is not None:
             return wide
         divergent = not self._alike(stmt)
-        body = self._under(divergent, None, stmt.body)
+        body = self._under(stmt if divergent else None, None, stmt.body)
         self.block.outer = outer
         notes = dict(stmt.annotations.items())
         unrolled = int(stmt.kind) == X.ForKind.UNROLLED or notes.pop(ELSE_UNROLLED, False)
@@ -230,28 +231,31 @@ class _Lowering:
         self.block = replace(
             self.block, threads=team.threads, thread=thread, first=team.first, products=products
         )
-        self._active, self._divergent = team.has(np.arange(self._total)), 0
+        self._active, self._divergent = team.has(np.arange(self._total)), ()
         below = X.And(X.GE(thread, index(0)), X.LT(thread, index(team.threads)))
         with self.block.analyzer.constraint_scope(below):
             made = self._body(body, lower)
         self.block, self._active, self._divergent = before
         return made
 
-    def _branch(self, team: Team | None, mask: np.ndarray | None, body: Any) -> Any:
+    def _branch(self, team: Team | None, mask: np.ndarray | None, stmt: X.IfThenElse, body: Any) -> Any:
         if team is not None:
             return self._inside(team, body, self.statement)
-        return self._under(True, mask, body)
+        return self._under(stmt, mask, body)
 
-    def _under(self, divergent: bool, mask: np.ndarray | None, body: Any) -> Any:
-        """`body` where, if `divergent`, only the threads of `mask` come (None: nobody knows which)."""
-        if not divergent:
+    def _under(self, parting: Any | None, mask: np.ndarray | None, body: Any) -> Any:
+        """`body`, to which, if a statement is `parting` the threads, only those of `mask` come (None: nobody
+        knows which).
+        """
+        if parting is None:
             return self._body(body, self.statement)
         before = self._active
         if mask is not None or not self._is_one():  # of one thread, at most that one comes
             self._active = None if mask is None or before is None else before & mask
-        self._divergent += 1
+        outer = self._divergent
+        self._divergent = (*outer, parting)
         made = self._body(body, self.statement)
-        self._divergent -= 1
+        self._divergent = outer
         self._active = before
         return made
 
@@ -348,7 +352,7 @@ class _Lowering:
             return self._ops.calls[call.op.name](stmt, self.block)
         if isinstance(call, ir.Call) and isinstance(call.op, ir.Op) and call.op.name in self._ops.issued:
             one = self._is_one()
-            if not one:
+            if not one and not (_one_of_each_warp(call) and self._in_whole_warps()):
                 self._refuse_for_some(call)
             return self._ops.issued[call.op.name](stmt, self.block, one)
         return X.Evaluate(self._expression(call), stmt.span)
@@ -356,23 +360,32 @@ class _Lowering:
     def _condition(self, stmt: Any) -> Any:
         condition = self._expression(stmt.condition)
         divergent = not self._alike(stmt)
+        parting = stmt if divergent else None
         if isinstance(stmt, X.While):
-            result: Any = X.While(condition, seq([self._under(divergent, None, stmt.body)]), stmt.span)
+            result: Any = X.While(condition, seq([self._under(parting, None, stmt.body)]), stmt.span)
         else:
             parted = self._parted(stmt.condition) if divergent else None
             if parted is not None:
                 return self._by_branches(stmt, condition, parted)
             mask = self._threads_that(stmt.condition) if divergent else None
-            then = self._under(divergent, mask, stmt.then_case)
+            then = self._under(parting, mask, stmt.then_case)
             orelse = None
             if stmt.else_case is not None:
-                orelse = self._under(divergent, None if mask is None else ~mask, stmt.else_case)
+                orelse = self._under(parting, None if mask is None else ~mask, stmt.else_case)
             result = X.IfThenElse(condition, seq([then]), orelse, stmt.span)
         return self._together(result, divergent)
 
-    def _alike(self, stmt: Any) -> bool:
-        """Whether the threads of the team all come to the same in a branch, a loop or a store."""
+    def _in_whole_warps(self) -> bool:
+        """Whether each warp of the team comes here as a whole, or stays away."""
         team = self.block.team
+        if team.first % WARP or team.threads % WARP:
+            return False
+        warps = [Team(first, WARP) for first in range(team.first, team.first + team.threads, WARP)]
+        return all(self._alike(stmt, warp) for stmt in self._divergent for warp in warps)
+
+    def _alike(self, stmt: Any, team: Team | None = None) -> bool:
+        """Whether the threads of the team all come to the same in a branch, a loop or a store."""
+        team = team or self.block.team
         if team not in self._taken_alike:
             self._taken_alike[team] = taken_alike(self._func_body, thread_axes(self._func_body), team)
         return stmt.__chandle__() in self._taken_alike[team]
@@ -387,10 +400,10 @@ class _Lowering:
 
     def _by_branches(self, stmt: X.IfThenElse, condition: Any, parted: Branches) -> Any:
         mask = self._threads_that(stmt.condition)
-        then = self._branch(parted[0], mask, stmt.then_case)
+        then = self._branch(parted[0], mask, stmt, stmt.then_case)
         orelse = None
         if stmt.else_case is not None:
-            orelse = self._branch(parted[1], None if mask is None else ~mask, stmt.else_case)
+            orelse = self._branch(parted[1], None if mask is None else ~mask, stmt, stmt.else_case)
         made = X.IfThenElse(condition, seq([then]), orelse, stmt.span)
         if parted[0] is None or (stmt.else_case is not None and parted[1] is None):
             return made  # no barrier can stand inside
@@ -419,6 +432,11 @@ class _Lowering:
         if tile_ops.is_call(expr, "tirx.address_of") and expr.args[0].source.scope() == FRAGMENT:
             return X.address_of(self._expression(expr.args[0]))  # foreign code gets each thread's registers
         return map_operands(expr, self._expression)
+
+
+def _one_of_each_warp(call: ir.Call) -> bool:
+    """Whether a statement is begun by one thread of each warp that comes to it."""
+    return tile_ops.is_call(call, tile_ops.TMA_COPY) and TmaCopy.read(call).leader == WARP
 
 
 def _linear_thread(body: Any) -> Any:
