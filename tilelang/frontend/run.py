@@ -178,7 +178,7 @@ class Run:
         self.printing: ast.Call | None = None  # Python's `print` around the expression, for a fix
         self.quiet_text = False  # texts of assertions: they are made from what is known, on purpose
         self.at_class_level: list[str] | None = None  # names of annotated fields while a class body runs
-        self.yielded: list[Any] | None = None  # by the generator around
+        self.on_yield: Callable[[Any], None] | None = None  # takes what a generator yields
         self.maybe_returned: list[Any] = []  # by branches that may not be taken
 
     # -- dispatch

@@ -41,7 +41,7 @@ def branch_builder(run: Run, node: ast.With) -> Flow | None:
     if node.items[0].optional_vars is not None:
         return _refuse(run, called, f"T.{kind.__name__} gives nothing that a name could stand for")
     if kind is While:
-        return while_statement(run, ast.copy_location(ast.While(given[0], node.body, []), node))
+        return while_statement(run, ast.copy_location(ast.While(given[0], node.body, []), node), built=True)
     branches: dict[object, list[ast.stmt]] = {}
     for part in node.body:
         opened = _opened(run, part)
@@ -51,7 +51,7 @@ def branch_builder(run: Run, node: ast.With) -> Flow | None:
     if Then not in branches:
         return _refuse(run, called, "T.If holds one `with T.Then()`, then maybe one `with T.Else()`")
     made = ast.If(given[0], branches[Then], branches.get(Else, []))
-    return if_statement(run, ast.copy_location(made, node))
+    return if_statement(run, ast.copy_location(made, node), built=True)
 
 
 def _opened(run: Run, node: ast.stmt) -> object | None:

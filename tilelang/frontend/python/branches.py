@@ -35,8 +35,8 @@ from tilelang.ir.tile_program import Context, Guard, If, Node
 from tilelang.ir.values import Buffer, Region, Unknown
 
 
-def if_statement(run: Run, node: ast.If) -> Flow | None:
-    """`if test: ... else: ...`."""
+def if_statement(run: Run, node: ast.If, built: bool = False) -> Flow | None:
+    """`if test: ... else: ...`. built: written as `with T.If(test)`, which plain functions may hold."""
     value = run.eval(node.test)
     if isinstance(value, Buffer | Region | ir.Expr):
         value = fold(scalar(run, value, run.span(node.test)))
@@ -44,7 +44,7 @@ def if_statement(run: Run, node: ast.If) -> Flow | None:
         condition = fold(as_bool(value))
         if isinstance(condition, ir.Expr):
             lost = not_given(run, condition)
-            return _traced(run, node, condition) if lost is None else _undecided(run, node, lost)
+            return _traced(run, node, condition, built) if lost is None else _undecided(run, node, lost)
         value = condition
     decided = value if isinstance(value, Unknown) else truth(value)
     if isinstance(decided, Unknown):
@@ -60,8 +60,9 @@ def _note_missing(run: Run, skipped: list[ast.stmt]) -> None:
             run.scope.names[name] = Missing(span)
 
 
-def _traced(run: Run, node: ast.If, condition: Any) -> Flow | None:
-    note_kernel_statement(run, run.span(node.test), "the `if`")
+def _traced(run: Run, node: ast.If, condition: Any, built: bool) -> Flow | None:
+    if not built:
+        note_kernel_statement(run, run.span(node.test), "the `if`")
     made = If(condition, [], [], run.span(node.test))
     run.emit(made)
     depth = len(run.context.loops)

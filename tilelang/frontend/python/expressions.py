@@ -27,11 +27,12 @@ from tilelang.frontend.operators import (
 )
 from tilelang.frontend.precedence import note_precedence
 from tilelang.frontend.python.functions import make_lambda
+from tilelang.frontend.python.generators import Suspended, hand_on
 from tilelang.frontend.python.large_values import WIDE, too_large
 from tilelang.frontend.python.loops import python_items, truth
 from tilelang.frontend.python.object_equality import all_plain, compare_objects
 from tilelang.frontend.python.targets import assign
-from tilelang.frontend.run import Run, TooManyItems
+from tilelang.frontend.run import Run
 from tilelang.frontend.same_operands import note_same_operands
 from tilelang.frontend.scalars import any_traced, any_unknown, is_traced, kept, scalar
 from tilelang.frontend.scope import Scope
@@ -43,8 +44,6 @@ from tilelang.frontend.traced_values import (
     traced_text,
 )
 from tilelang.ir.values import Buffer, Region, Unknown
-
-_MAX_YIELDED = 1000  # elements of a generator
 
 
 def constant(run: Run, node: ast.Constant) -> Any:
@@ -456,17 +455,14 @@ def unsupported(run: Run, node: ast.expr) -> Any:
 
 
 def yielded(run: Run, node: ast.Yield | ast.YieldFrom) -> Any:
-    """`yield x` of a generator that running Python would run by itself; see `host_functions.generated`."""
-    if run.yielded is None:
+    """`yield x`, whose element goes to the user of the generator (`run.on_yield`)."""
+    if run.on_yield is None:
         return unsupported(run, node)
     value = None if node.value is None else run.eval(node.value)
     if isinstance(node, ast.Yield):
-        run.yielded.append(kept(run, value, "element"))
+        run.on_yield(kept(run, value, "element"))
     else:
-        items = python_items(run, value, run.span(node))
-        run.yielded += [items] if isinstance(items, Unknown) else items
-    if len(run.yielded) > _MAX_YIELDED:
-        raise TooManyItems
+        hand_on(run, value, [] if isinstance(value, Suspended) else python_items(run, value, run.span(node)))
     return Unknown("what a generator is sent is not known")
 
 

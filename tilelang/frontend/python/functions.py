@@ -14,6 +14,7 @@ from tilelang.frontend.arguments import Argument, Bound, bind_arguments
 from tilelang.frontend.local_names import assigned_names, declared_outer
 from tilelang.frontend.model import NO_VALUE, UNBOUND, Function, Late
 from tilelang.frontend.names import bound_value
+from tilelang.frontend.python.generators import Suspended
 from tilelang.frontend.python.host_functions import (
     generated,
     is_generator,
@@ -172,6 +173,8 @@ def _run_body(run: Run, function: Function) -> Any:
     if runs_in_python(run, function):
         with outside_kernel(run):
             return generated(run, function) if is_generator(function) else _result(run, function)
+    if is_generator(function):
+        return Suspended(function, run.scope, run.calls[-1][1])
     return _result(run, function)
 
 

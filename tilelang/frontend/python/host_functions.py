@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tilelang.frontend.model import Function, Instance, ModuleValue, TooLong
+from tilelang.frontend.model import Function, Instance, ModuleValue
+from tilelang.frontend.python.generators import all_items
 from tilelang.frontend.python.plain_functions import needs_kernel
-from tilelang.frontend.run import Run, TooManyItems
+from tilelang.frontend.run import Run
 from tilelang.frontend.scalars import any_traced
 from tilelang.frontend.scope import Scope
 from tilelang.ir.tile_program import Context
@@ -53,14 +54,16 @@ def is_generator(function: Function) -> bool:
 def generated(run: Run, function: Function) -> Any:
     """The elements of a generator, all at once."""
     assert isinstance(function.node, ast.FunctionDef)
-    saved, run.yielded = run.yielded, []
+    body, saved = function.node.body, run.on_yield
+
+    def produce(collect: Callable[[Any], None]) -> None:
+        run.on_yield = collect
+        run.exec(body)
+
     try:
-        run.exec(function.node.body)
-        return list(run.yielded)
-    except TooManyItems:
-        return TooLong(f"`{function.name}` yields more elements than are looked at")
+        return all_items(run, function.name, produce)
     finally:
-        run.yielded = saved
+        run.on_yield = saved
 
 
 def _has(function: Function, *kinds: type[ast.AST]) -> bool:

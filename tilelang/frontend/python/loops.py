@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tvm import ir
@@ -19,6 +20,7 @@ from tilelang.frontend.operations.intrinsics import ceildiv
 from tilelang.frontend.operations.layout_calls import loop_layout_text
 from tilelang.frontend.operators import as_bool, binary, fold
 from tilelang.frontend.python.discovery import resolve
+from tilelang.frontend.python.generators import Suspended, all_items, generator_loop, run_generator
 from tilelang.frontend.python.persistent import persistent_loop
 from tilelang.frontend.python.plain_functions import in_plain_function, note_kernel_statement
 from tilelang.frontend.python.targets import assign
@@ -47,11 +49,15 @@ def for_statement(run: Run, node: ast.For) -> Flow | None:
                 UNSUPPORTED_PYTHON, span, what="T.Kernel is a launch: write `with T.Kernel(...) as bx:`"
             )
             return None
+        note_kernel_statement(run, value.span, f"the loop over T.{value.name}")
         return frame_loop(run, node, value)
     if isinstance(value, range) and in_plain_function(run) and not _runs_on_device(run, value):
         return _python_loop(run, node, value, span)  # Python runs such a function, so it may index lists
     if isinstance(value, range | SymbolicRange) and (run.launch is not None or _runs_on_device(run, value)):
         return _range_loop(run, node, value, span)
+    if isinstance(value, Suspended):
+        bind = partial(assign, run, node.target, of_loop=True)
+        return generator_loop(run, node, value, bind, span)
     if isinstance(value, Unknown) or id(value) in run.tainted:
         return _unknown_loop(run, node, span)
     return _python_loop(run, node, value, span)
@@ -92,7 +98,6 @@ def symbolic_range(run: Run, args: list[Any], span: Span) -> Any:
 
 def frame_loop(run: Run, node: ast.For, frame: Frame) -> Flow | None:
     """A loop over what a call of the language gave: T.serial, T.Parallel, T.Pipelined, ..."""
-    note_kernel_statement(run, frame.span, f"the loop over T.{frame.name}")
     if frame.name == "Persistent":
         return persistent_loop(run, node, frame)
     if frame.name in ("Parallel", "grid"):
@@ -374,6 +379,8 @@ def python_items(run: Run, value: Any, span: Span) -> list[Any] | Unknown:
         return value.members()
     if isinstance(value, Instance) and (parts := value.items()) is not None:
         return list(parts)
+    if isinstance(value, Suspended):
+        return all_items(run, value.function.name, lambda collect: run_generator(run, value, collect))
     items = []
     elements: Any = value
     try:
@@ -408,11 +415,13 @@ def _python_loop(run: Run, node: ast.For, value: Any, span: Span) -> Flow | None
     return run.exec(node.orelse)
 
 
-def while_statement(run: Run, node: ast.While) -> Flow | None:
-    """`while`: a loop of the kernel if its condition is traced, else it runs now."""
+def while_statement(run: Run, node: ast.While, built: bool = False) -> Flow | None:
+    """`while`: a loop of the kernel if its condition is traced, else it runs now. built: written as
+    `with T.While(condition)`, which plain functions may hold.
+    """
     condition = _condition(run, node)
     if isinstance(condition, ir.Expr) or (condition is True and _has_traced_exit(run, node)):
-        return _traced_while(run, node, condition)
+        return _traced_while(run, node, condition, built)
     run.loops.append(LoopEntry(False, len(run.regions)))
     try:
         while not isinstance(condition, Unknown) and condition:
@@ -421,7 +430,7 @@ def while_statement(run: Run, node: ast.While) -> Flow | None:
                 return None if flow.kind == "break" else flow
             condition = _condition(run, node)
             if isinstance(condition, ir.Expr):
-                return _traced_while(run, node, condition)
+                return _traced_while(run, node, condition, built)
     finally:
         run.loops.pop()
     if isinstance(condition, Unknown):
@@ -457,8 +466,9 @@ def _has_traced_exit(run: Run, node: ast.While) -> bool:
     return isinstance(node.test, ast.Constant) or not in_plain_function(run)
 
 
-def _traced_while(run: Run, node: ast.While, condition: Any) -> Flow | None:
-    note_kernel_statement(run, run.span(node.test), "the `while` loop")
+def _traced_while(run: Run, node: ast.While, condition: Any, built: bool) -> Flow | None:
+    if not built:
+        note_kernel_statement(run, run.span(node.test), "the `while` loop")
     loop = Loop("while", (), (), (), run.span(node.test))
     made = For(loop, [], X.const(True, "bool") if condition is True else condition)
     run.emit(made)

@@ -14,9 +14,22 @@ from tilelang.language.dtypes import DType
 from tilelang.language.functions import Macro
 from tilelang.language.names import LANGUAGE, declared_name
 
-# Kinds of names that only make values: plain functions may call them. Some statements take effect at once.
+# Kinds of names that only make values: plain functions may call them. Some statements take effect at once,
+# as do `with T.serial(n) as i:` and `with T.If(c):`.
 _VALUES = ("expr", "dtype", "tensor", "meta", "alloc")
-_AT_ONCE = ("print", "device_assert")
+_AT_ONCE = (
+    "print",
+    "device_assert",
+    "evaluate",
+    "buffer_store",
+    "import_source",
+    "annotate_layout",
+    "annotate_safe_value",
+    "annotate_l2_hit_ratio",
+    "annotate_restrict_buffers",
+    "annotate_compile_flags",
+    "annotate_pass_configs",
+)
 # Names that running Python may call outside a kernel.
 _ANYWHERE = (
     "ceildiv",
@@ -89,7 +102,9 @@ def _mark(run: Run, source: Any, node: ast.FunctionDef | ast.Lambda, called_at: 
 def is_kernel_statement(function: Any) -> bool:
     """Whether calling `function` as a statement puts something into the kernel: `T.copy`, not `T.exp`."""
     name = None if isinstance(function, DType | str | int | float) else declared_name(function)
-    return name is not None and LANGUAGE[name].kind not in _VALUES and name not in _AT_ONCE
+    if name is None or LANGUAGE[name].kind in _VALUES or LANGUAGE[name].op == "reduce":
+        return False
+    return name not in _AT_ONCE
 
 
 def holds_kernel_code(function: types.FunctionType) -> bool:
