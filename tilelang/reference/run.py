@@ -18,6 +18,7 @@ from tilelang.language.dtypes import DType
 from tilelang.reference.errors import NoMeaning, ReferenceFailure
 from tilelang.reference.machine import ONE, Machine
 from tilelang.reference.memory import Storage, Tensor, numpy_dtype, row_major
+from tilelang.reference.statements import uses
 
 if TYPE_CHECKING:
     import torch
@@ -28,9 +29,10 @@ def run(kernel: Any, *args: Any, **choice: Any) -> Any:
 
     kernel: a compiled kernel, its tile function, or a function under `@tilelang.jit`, and `choice` the values
     that it is to be compiled for. args: its inputs in call order, torch tensors (copied to the CPU) and
-    numbers. Returns the output, a tuple of several, or None; outputs are torch tensors on the CPU. Raises
-    ReferenceFailure where the program does what the language forbids, NoMeaning (a NotImplementedError) for
-    an operation that the reference cannot run, TypeError for a wrong number of arguments.
+    numbers; None for a tensor that the program does not touch. Returns the output, a tuple of several, or
+    None; outputs are torch tensors on the CPU. Raises ReferenceFailure where the program does what the
+    language forbids, NoMeaning (a NotImplementedError) for an operation that the reference cannot run,
+    TypeError for a wrong number of arguments, or for None in the place of one that is used.
     """
     func = _tile_function(kernel, args, choice)
     if not isinstance(func, X.PrimFunc):
@@ -43,9 +45,12 @@ def run(kernel: Any, *args: Any, **choice: Any) -> Any:
     safe = safe_values(func)
     machine = Machine(unnamed=UNNAMED_THREADS in func.attrs)
     given = dict(zip(inputs, args, strict=True))
+    absent = {index for index, value in given.items() if value is None}
+    _check_absent(func, absent)
+    given = {index: value for index, value in given.items() if index not in absent}
     addresses = str(func.attrs.get(POINTERS, "")).split()
     for index, param in enumerate(func.params):
-        if X.is_buffer_var(param) and str(param.name) in addresses:
+        if index in given and X.is_buffer_var(param) and str(param.name) in addresses:
             given[index] = _memory_from(str(param.name), given[index])
     _bind_sizes(machine, func, given)
     for index, value in given.items():
@@ -53,10 +58,10 @@ def run(kernel: Any, *args: Any, **choice: Any) -> Any:
             kind = numpy_dtype(str(func.params[index].ty))
             machine.expressions.values[func.params[index].__chandle__()] = np.asarray(value).astype(kind)
     for index, param in enumerate(func.params):
-        if X.is_buffer_var(param):
+        if X.is_buffer_var(param) and index not in absent:
             machine.tensors[param.__chandle__()] = _tensor(machine, param, given.get(index), safe)
     machine.run(func.body, ONE)
-    for index in inputs:
+    for index in given:
         if X.is_buffer_var(func.params[index]):
             _write_back(machine.tensors[func.params[index].__chandle__()], given[index])
     made = [_to_torch(machine.tensors[func.params[i].__chandle__()]) for i in outputs]
@@ -68,6 +73,13 @@ def _tile_function(kernel: Any, args: tuple[Any, ...], choice: dict[str, Any]) -
         return kernel
     get_tir = getattr(kernel, "get_tir", None)
     return getattr(kernel, "prim_func", None) if get_tir is None else get_tir(*args, **choice)
+
+
+def _check_absent(func: X.PrimFunc, absent: set[int]) -> None:
+    """As at a launch, only tensors that the program does not touch may be left out."""
+    for param in (func.params[index] for index in absent):
+        if not X.is_buffer_var(param) or uses(func.body, [param]):
+            raise TypeError(f"{param.name} is None, but {func.attrs['global_symbol']} uses it")
 
 
 def _bind_sizes(machine: Machine, func: X.PrimFunc, given: dict[int, Any]) -> None:
