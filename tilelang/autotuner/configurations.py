@@ -16,11 +16,16 @@ def expand(configs: Configurations, args: tuple[Any, ...], kwargs: Mapping[str, 
 
     configs: a list of mappings; a mapping from each parameter to the list of its values, of which every
     combination is tried; or a function that returns either. A function is given the call's arguments, as many
-    as it takes. Raises ValueError when there is none, TypeError for an entry that is no mapping.
+    as it takes. Raises ValueError when there is none, TypeError for other forms and entries.
     """
     written: Any = _ask(configs, args, kwargs) if callable(configs) else configs
     if isinstance(written, Mapping):
         found = _combinations(written)
+    elif not isinstance(written, Iterable):
+        raise TypeError(
+            f"configs is {written!r}; expected a list of mappings such as {{'block_M': 128}}, a mapping from "
+            f"parameters to lists, or a function that returns either"
+        )
     else:
         found = []
         for number, entry in enumerate(written):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,31 @@ from tilelang.arch.target import Target, parse_target
 from tilelang.env import env
 from tilelang.jit.pass_configs import key_name, mention
 from tilelang.jit.target_detectors import detected, detectors_stamp, normalized
+
+
+def _numbers(out_idx: Any) -> tuple[int, ...] | None:
+    """`out_idx` as numbers; one may stand for itself."""
+    if out_idx is None:
+        return None
+    entries: Iterable[Any] = out_idx if isinstance(out_idx, Iterable) else (out_idx,)
+    numbers = []
+    for entry in entries:
+        try:
+            numbers.append(operator.index(entry))
+        except TypeError:
+            raise TypeError(
+                f"out_idx is {out_idx!r}; expected the number of a parameter, or several: -1, [2, 3]"
+            ) from None
+    return tuple(numbers)
+
+
+def _by_name(pass_configs: Any) -> dict[str, Any]:
+    """Pass configurations with their keys as text."""
+    if not isinstance(pass_configs, Mapping):
+        raise TypeError(
+            f"pass_configs is {pass_configs!r}; expected a mapping such as {{'tl.enable_fast_math': True}}"
+        )
+    return {key_name(k): v for k, v in pass_configs.items()}
 
 
 def check_backend(name: str | None, target: Target | None) -> None:
@@ -56,22 +82,21 @@ class CompileOptions:
     ) -> CompileOptions:
         """From the arguments of `tilelang.jit` and `tilelang.compile`.
 
-        Raises ValueError for an unknown target, and for a backend that no target has or the given one lacks.
+        Raises ValueError for an unknown target, and for a backend that no target has or the given one lacks;
+        TypeError for outputs that are no numbers and pass configurations that are no mapping.
         """
-        if isinstance(out_idx, int):
-            out_idx = (out_idx,)
         if isinstance(compile_flags, str):
             compile_flags = compile_flags.split()
         if verbose is None:
             verbose = env.get_default_verbose()
-        configs = {key_name(k): v for k, v in (pass_configs or {}).items()}
+        configs = _by_name(pass_configs or {})
         mention(configs)
         target = None if target is None else normalized(target)
         chosen = None if target in (None, "auto") else parse_target(target)
         check_backend(execution_backend, chosen)
         return CompileOptions(
             target=chosen,
-            out_idx=None if out_idx is None else tuple(out_idx),
+            out_idx=_numbers(out_idx),
             pass_configs=configs,
             compile_flags=tuple(compile_flags or ()),
             verbose=verbose,
@@ -85,7 +110,7 @@ class CompileOptions:
         """The same with further pass configurations, which win over its own."""
         if not more:
             return self
-        read = {key_name(k): v for k, v in more.items()}
+        read = _by_name(more)
         mention(read)
         return replace(self, pass_configs={**self.pass_configs, **read})
 

@@ -94,6 +94,8 @@ def do_bench(
     """
     if quantiles is None and return_mode not in _REDUCE:
         raise BenchArgumentError(f"Invalid return_mode: {return_mode}; write one of {', '.join(_REDUCE)}")
+    if any(not 0 <= q <= 1 for q in quantiles or ()):
+        raise BenchArgumentError(f"Invalid quantiles: {list(quantiles or ())}; each is between 0 and 1")
     chosen = _choose(backend)
     counts = (_n_warmup or None, _n_repeat or None)
     with _on(device) if device is not None and chosen != "wall" else contextlib.nullcontext():
@@ -154,12 +156,26 @@ def _choose(backend: Backend) -> str:
     if backend not in _BACKENDS:
         raise ValueError(f"Unknown profiler backend: {backend}; write one of {', '.join(_BACKENDS)}")
     if backend != "auto":
-        return "event" if backend == "cupti" else backend
+        return _on_gpu(backend)
     try:
         import torch
     except ImportError:
         return "wall"
     return "event" if torch.cuda.is_available() else "wall"
+
+
+def _on_gpu(backend: str) -> str:
+    """A backend that was asked for. Raises RuntimeError if it needs a GPU and there is none."""
+    if backend == "wall":
+        return backend
+    import torch
+
+    if not torch.cuda.is_available():
+        raise RuntimeError(
+            f"the profiler's backend {backend} measures on a GPU, and torch sees none here; "
+            f"take 'auto' or 'wall'"
+        )
+    return "event" if backend == "cupti" else backend
 
 
 def _counts(

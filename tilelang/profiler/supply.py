@@ -34,7 +34,8 @@ def inputs_for(
 ) -> list[Any]:
     """Tensors (and ones for scalars) for the inputs of a plan.
 
-    sizes: values of run-time sizes by name. Raises ValueError that names those it lacks.
+    sizes: values of run-time sizes by name. Raises ValueError that names those it lacks, RuntimeError where
+    the plan's device is missing.
     """
     import torch
 
@@ -46,6 +47,11 @@ def inputs_for(
             f"{{{', '.join(f'{m!r}: 1024' for m in missing)}}}"
         )
     device = {"cuda": "cuda", "hip": "cuda", "metal": "mps", "cpu": "cpu"}[plan.kind]
+    if device == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError(
+            f"{plan.name} was compiled for {plan.kind}, and torch sees no such device here: there is nothing "
+            f"to put its inputs on"
+        )
     generator = torch.Generator().manual_seed(seed)
     inputs = (p for i, p in enumerate(plan.params) if i not in plan.allocated)
     return [input_for(p, supply, sizes, generator, device) for p in inputs]

@@ -406,6 +406,11 @@ def _out_idx(run: Run, request: KernelRequest) -> tuple[str, ...]:
             continue
         buffer = params[number].buffer
         assert buffer is not None
+        if buffer.name in names:
+            what = f"out_idx {number}: {buffer.name} is among the outputs already"
+            at = _outputs_span(run, definition(request.function))
+            run.report(BAD_ARGUMENTS, at, callee="tilelang.jit", what=what)
+            continue
         buffer.role = "output"
         names.append(buffer.name)
     return tuple(names)
