@@ -1,4 +1,8 @@
-"""A compiled kernel as users hold it: call it, read its source, measure it, save it."""
+"""A compiled kernel as users hold it: call it, read its source, measure it, save it.
+
+One that was saved is loaded and launched where there is neither tvm nor a compiler, so what needs them is
+imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tilelang.arch.target import parse_target
-from tilelang.jit.adapter.base import BaseKernelAdapter, adapter_of
 from tilelang.jit.call_options import on_stream, take_options
-from tilelang.jit.kernel_param import KernelParam, kernel_params
-from tilelang.jit.kernel_target import KernelTarget
 from tilelang.jit.options import CompileOptions
-from tilelang.jit.postprocess import edited_c
-from tilelang.jit.tile_function import TileFunction
 from tilelang.runtime.artifact import Artifact
 from tilelang.runtime.bind import in_order
 from tilelang.runtime.launch import LoadedKernel
-from tilelang.targets import driver
-from tilelang.targets.cpu.c_source import c_source
-from tilelang.targets.cuda.inspect_binary import ResourceUsage, ptx, resource_usage, sass
 
 if TYPE_CHECKING:
+    from tilelang.jit.adapter.base import BaseKernelAdapter
+    from tilelang.jit.kernel_param import KernelParam
+    from tilelang.jit.kernel_target import KernelTarget
+    from tilelang.jit.tile_function import TileFunction
     from tilelang.profiler import Profiler, TensorSupplyType
+    from tilelang.targets.cuda.inspect_binary import ResourceUsage
 
 Which = Literal["kernel", "host", "both"]
 
@@ -83,7 +84,7 @@ class JITKernel:
 
     def _hold(self, artifact: Artifact, prim_func: Any, options: CompileOptions | None) -> None:
         self.artifact = artifact
-        self.prim_func = None if prim_func is None else TileFunction.of(prim_func)
+        self.prim_func = None if prim_func is None else _tile_function(prim_func)
         self.options = options or CompileOptions.read(target=artifact.target)
         self.latency = None
         self.ref_latency = None
@@ -113,6 +114,8 @@ class JITKernel:
     @cached_property
     def params(self) -> list[KernelParam]:
         """All parameters in call order, outputs included."""
+        from tilelang.jit.kernel_param import kernel_params
+
         return kernel_params(self.artifact.plan, self.prim_func)
 
     @property
@@ -148,6 +151,8 @@ class JITKernel:
     @property
     def adapter(self) -> BaseKernelAdapter:
         """What carries out the launches, as an object of its own."""
+        from tilelang.jit.adapter.base import adapter_of
+
         return adapter_of(self, self._loaded)
 
     @property
@@ -158,21 +163,32 @@ class JITKernel:
     @property
     def target(self) -> KernelTarget:
         """The target it was compiled for: tvm's object, which prints as ours does (`cuda:sm_90`)."""
+        from tilelang.jit.kernel_target import KernelTarget
+
         return KernelTarget(self.artifact.target, self.options.asks_for_c)
 
     def get_kernel_source(self, kernel_only: bool = True) -> str:
         """The generated source: CUDA, HIP or Metal; for the CPU the loops that LLVM compiles, for the target
         `c` written as C where that has words for them.
         """
-        shown = self._c_source
-        source = self.artifact.source if shown is None else edited_c(shown)
+        source = self.artifact.source if self._c_source is None else self._edited_c
         return source if kernel_only else f"{source}\n{self.get_host_source()}"
 
     @cached_property
     def _c_source(self) -> str | None:
         if self.prim_func is None or not self.options.asks_for_c or self.artifact.plan.kind != "cpu":
             return None
+        from tilelang.targets import driver
+        from tilelang.targets.cpu.c_source import c_source
+
         return c_source(driver.lower(self.prim_func, parse_target(self.artifact.target)))
+
+    @property
+    def _edited_c(self) -> str:
+        from tilelang.jit.postprocess import edited_c
+
+        assert self._c_source is not None
+        return edited_c(self._c_source)
 
     def get_host_source(self) -> str:
         """The launch as text: no host code is generated, the runtime carries out this plan."""
@@ -269,6 +285,8 @@ class JITKernel:
     @property
     def resource_usage(self) -> ResourceUsage:
         """What a CUDA kernel takes on the device. Raises ValueError for another target."""
+        from tilelang.targets.cuda.inspect_binary import resource_usage
+
         return resource_usage(self.artifact)
 
     @property
@@ -294,19 +312,31 @@ class JITKernel:
 
     def export_ptx(self, path: str | os.PathLike[str]) -> None:
         """Write the PTX of a CUDA kernel. Raises ValueError for another target."""
-        Path(path).write_text(ptx(self.artifact), encoding="utf-8")
+        Path(path).write_text(self._ptx, encoding="utf-8")
 
     def show_ptx(self) -> None:
         """Print the PTX of a CUDA kernel. Raises ValueError for another target."""
-        print(ptx(self.artifact))
+        print(self._ptx)
 
     def export_sass(self, path: str | os.PathLike[str]) -> None:
         """Write the machine code of a CUDA kernel as text. Raises ToolchainError without the CUDA toolkit."""
-        Path(path).write_text(sass(self.artifact), encoding="utf-8")
+        Path(path).write_text(self._sass, encoding="utf-8")
 
     def show_sass(self) -> None:
         """Print the machine code of a CUDA kernel."""
-        print(sass(self.artifact))
+        print(self._sass)
+
+    @property
+    def _ptx(self) -> str:
+        from tilelang.targets.cuda.inspect_binary import ptx
+
+        return ptx(self.artifact)
+
+    @property
+    def _sass(self) -> str:
+        from tilelang.targets.cuda.inspect_binary import sass
+
+        return sass(self.artifact)
 
     def export_library(self, kernel_file: str | os.PathLike[str]) -> None:
         """Write the binary alone: a cubin, or the object code of the CPU. `save` also writes the plan."""
@@ -328,6 +358,12 @@ class JITKernel:
 
     def __repr__(self) -> str:
         return f"<JITKernel {self.artifact.name} for {self.artifact.target}>"
+
+
+def _tile_function(func: Any) -> TileFunction:
+    from tilelang.jit.tile_function import TileFunction
+
+    return TileFunction.of(func)
 
 
 def load(path: str | os.PathLike[str]) -> JITKernel:

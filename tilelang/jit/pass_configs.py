@@ -9,8 +9,6 @@ from enum import Enum
 from os import PathLike
 from typing import Any
 
-from tvm.ir.transform import PassContext
-
 from tilelang.arch.pass_config_keys import PassConfigKey
 
 _log = logging.getLogger(__name__)
@@ -73,6 +71,10 @@ def key_name(key: Any) -> str:
 
 def check_pass_configs(configs: Mapping[str, Any]) -> None:
     """Raise PassConfigError for a name that neither the language nor tvm has, or a value of a wrong kind."""
+    from tvm.ir.transform import (
+        PassContext,
+    )  # options are read where a saved kernel is loaded without tvm too
+
     for name, value in configs.items():
         if name in _KNOWN:
             _check_value(name, value)
