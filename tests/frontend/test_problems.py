@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frontend.programs import body, jitted, problems_of, rules_of, static, whole
+from tests.frontend.programs import body, jitted, live, problems_of, rules_of, static, whole
 from tilelang.analysis.check import check_source
 from tilelang.diagnostics.problem import Severity
 
@@ -737,3 +737,13 @@ def rules_with(text: str) -> list[str]:
     """Rules of the errors of a module."""
     found = check_source("k.py", text, "cuda").all_problems()
     return [p.rule for p in found if p.severity is Severity.ERROR]
+
+
+def test_a_mistake_in_the_language_s_own_code_is_shown_where_the_author_calls_it():
+    """Also where that line has a number that the language's own file does not have."""
+    call = "T.BaseTileScheduler(s, s)"
+    text = "# one of many lines\n" * 3000 + jitted(body(call))
+    text = f"import tilelang\nimport tilelang.language as T\n{text}"
+    problems = [p for p in live(text).problems if p.severity is Severity.ERROR]
+    assert problems
+    assert {text.split("\n")[p.span.line - 1].strip() for p in problems} == {call}

@@ -35,10 +35,14 @@ class Source:
         self._tree: ast.Module | None = None
         self._place: Span | None = None
 
-    def standing_at(self, place: Span) -> Source:
-        """The same text, all of whose nodes have one place: where code of the language's own is called."""
+    def standing_at(self, place: Span, author: Source) -> Source:
+        """The same text, all of whose nodes have one place: where the author calls code of the language's own.
+
+        The lines are the author's too, since that is where the place is.
+        """
         other = copy.copy(self)
         other._place = place
+        other.lines = author.lines
         return other
 
     @property

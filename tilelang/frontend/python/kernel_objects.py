@@ -147,5 +147,5 @@ def _interpret(
         return Unknown(str(error))
     interpreted.is_macro = True  # what stands in it may put statements into the kernel
     if function.__module__.startswith(_OWN):  # the author sees the call, and no file of this package
-        interpreted.source = interpreted.source.standing_at(run.span(node))
+        interpreted.source = interpreted.source.standing_at(run.span(node), run.source)
     return call_function(run, interpreted, args, kwargs, node, run.span(node))
