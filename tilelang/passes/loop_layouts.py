@@ -281,8 +281,9 @@ def serves(
     written: bool,
     value: Any = None,
 ) -> bool:
-    """Whether every iteration finds `fragment[indices]` in its own thread; if `written`, every owner runs
-    every iteration that writes it, so that all copies stay equal. `value`: what a plain store writes.
+    """Whether every iteration finds `fragment[indices]` in its own thread, in the same register in all
+    threads; if `written`, every owner runs every iteration that writes it, so that all copies stay equal.
+    `value`: what a plain store writes.
     """
     if fragment.replicas == fragment.threads and (not written or loop.replicas == loop.threads):
         return True
@@ -292,9 +293,11 @@ def serves(
         return False
     if held is None:
         return False
+    thread, register, element, iteration = held
+    if not _same_in_all_threads(loop, register):
+        return False
     if not written:
         return True
-    thread, register, element, iteration = held
     mark = np.zeros(fragment.table.shape, bool)
     mark[thread, register] = True
     if not (mark == np.isin(fragment.table, np.unique(element))).all():
@@ -304,6 +307,18 @@ def serves(
     pairs = np.unique(iteration * size + element) % size  # which iterations write which element
     complete = np.bincount(element, minlength=size) == owners * np.bincount(pairs, minlength=size)
     return bool(complete.all()) or _one_value(value, loop, loop_vars, outer, indices)
+
+
+def _same_in_all_threads(loop: Fragment, register: np.ndarray) -> bool:
+    """Whether the loop's n-th iteration finds its element in one register, whichever thread runs it: no
+    register is chosen at run time. `register`: as of `owned_registers`.
+    """
+    _, position = np.nonzero(loop.table >= 0)
+    steps = len(register) // max(len(position), 1)
+    at = np.repeat(position, steps) * steps + np.tile(np.arange(steps), len(position))
+    chosen = np.zeros(loop.registers * steps, int)
+    chosen[at] = register
+    return bool((chosen[at] == register).all())
 
 
 def _one_value(
