@@ -36,7 +36,7 @@ class Source:
         self._place: Span | None = None
 
     def standing_at(self, place: Span, author: Source) -> Source:
-        """The same text, all of whose nodes have one place: where the author calls code of the language's own.
+        """The same text, all of whose nodes have one place: where `author` calls code of the language's own.
 
         The lines are the author's too, since that is where the place is.
         """
