@@ -35,6 +35,19 @@ def test_an_output_is_named_once(out_idx):
         tilelang.compile(double, target="cpu", out_idx=out_idx)
 
 
+@tilelang.jit(target="cpu")
+def of_no_dtype():
+    A = T.empty((8,), T.float32)
+    with T.Kernel(8, threads=32) as bx:
+        A[bx] = T.Cast("x", bx)
+    return A
+
+
+def test_a_dtype_that_is_none_is_named_with_its_place():
+    with pytest.raises(ValueError, match=r"'x' is no dtype that .* \(.*test_bad_options\.py:\d+\)"):
+        of_no_dtype.compile()
+
+
 def test_pass_configurations_are_a_mapping():
     with pytest.raises(TypeError, match=r"pass_configs is \['tl.x'\]; expected a mapping"):
         tilelang.compile(double, target="cpu", pass_configs=["tl.x"])  # pyright: ignore[reportArgumentType]

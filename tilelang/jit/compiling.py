@@ -102,7 +102,7 @@ def _incomplete(program: TileProgram, problems: Sequence[Problem]) -> str:
         assert isinstance(unknown.dtype, Unknown)
         return f"{program.qualified_name}: the dtype of {unknown.name} is not known: {unknown.dtype.reason}"
     hints = [p for p in problems if p.severity is Severity.HINT and p.rule != GUARDED_TAIL.name]
-    reasons = "; ".join(p.message for p in hints)
+    reasons = "; ".join(f"{p.message} ({p.span.path}:{p.span.line})" for p in hints)
     known = f"parts of {program.qualified_name} cannot be known without running it"
     return f"{known}: {reasons}" if reasons else known
 
