@@ -70,6 +70,8 @@ def barrier_buffers(body: Any) -> set[int]:
 
 
 def _reads(expr: Any) -> Iterator[Access]:
+    if isinstance(expr, ir.Var | X.IntImm):  # most indices are: a walk costs more than it finds
+        return
     found: list[Any] = []
     tvm_ffi.structural_walk(expr, ((ir.TensorLoad, ir.TensorRegion), found.append))
     for element in found:
