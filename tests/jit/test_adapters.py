@@ -70,6 +70,7 @@ class TestAdapters:
         adapter = kernel.adapter
         assert adapter.get_kernel_source() == adapter.lib_code == kernel.kernel_source
         assert adapter.get_host_source() == kernel.host_source and adapter.target == kernel.target
+        assert adapter._legalize_result_idx([-1, 0]) == [1, 0] and adapter._legalize_result_idx(None) == []
         assert adapter.result_idx == [] and [p.name for p in adapter.params] == ["A", "B"]
         assert next(iter(adapter.ir_module.functions.values())).attrs["global_symbol"] == "rows"
         assert not hasattr(adapter, "lib")

@@ -67,14 +67,43 @@ def _summed(product: Product, options: _Options) -> Iterator[tuple[Axis, Axis]]:
         yield a[0 if options[0] else 1], b[1 if options[1] else 0]
 
 
+def _summed_beside(product: Product, options: _Options) -> Iterator[tuple[Axis, Axis, Axis, Axis]]:
+    """The summed axes of both factors, and the other ones where the author turned the tile over."""
+    for (one, other), (a, b) in zip(_summed(product, options), product.factors, strict=True):
+        beside_one = a[1 if options[0] else 0] if _turned(a) else None
+        beside_other = b[0 if options[1] else 1] if _turned(b) else None
+        yield one, other, beside_one, beside_other
+
+
+def _turned(factor: tuple[Axis, Axis]) -> bool:
+    """Whether a tile holds two dimensions of a tensor in the other order."""
+    return any(p.buffer is q.buffer and p.dim > q.dim for p, q in pairs(*factor))
+
+
 def _apart(subject: Subject, product: Product, options: _Options) -> bool:
     """Whether the summed axes certainly do not run over the same elements, each time."""
     names = subject.shared(DimensionNames)
-    for one, other in _summed(product, options):
+    for one, other, beside_one, beside_other in _summed_beside(product, options):
         found = list(pairs(one, other))
         if not found or any(_may_be_one(names, x, y) for x, y in found):
             return False
+        if any(
+            _counts_within(names, x, y, beside_one) or _counts_within(names, y, x, beside_other)
+            for x, y in found
+        ):
+            return False
     return True
+
+
+def _counts_within(names: DimensionNames, x: Origin, y: Origin, beside: Axis) -> bool:
+    """Whether `x` may number the elements that begin at `y`: the other axis of its tile goes over them, as
+    in the square matrix of each chunk, `A[chunk * 64 + i, j]`, where j is element j of the chunk. Where
+    the tile is as it was loaded, a transpose that was forgotten is likelier.
+    """
+    if x.moves or not y.moves:
+        return False
+    rows = [o for o in beside or () if o.buffer is x.buffer and o.dim != x.dim]
+    return any(o.starts_with(y) and names.same(*_dims(o, y)) is not False for o in rows)
 
 
 def _may_be_one(names: DimensionNames, x: Origin, y: Origin) -> bool:

@@ -84,6 +84,16 @@ class BaseKernelAdapter:
         """Which parameters the call allocates and returns."""
         return self._kernel.out_idx
 
+    def _legalize_result_idx(self, result_idx: int | list[int] | None) -> list[int]:
+        """Outputs counted from the front. Packages wrap it under this name when they are imported; nothing
+        here calls it, for the plan has counted so.
+        """
+        count = len(self.params)
+        given = [] if result_idx is None else [result_idx] if isinstance(result_idx, int) else result_idx
+        if any(not -count <= index < count for index in given):
+            raise ValueError(f"result_idx {result_idx} is out of range: there are {count} parameters")
+        return [index % count for index in given]
+
     @property
     def target(self) -> KernelTarget:
         """The target it was compiled for."""
