@@ -345,7 +345,9 @@ class Machine:
     def _store(self, stmt: Any, active: np.ndarray) -> None:
         tensor = self._tensor(stmt.buffer)
         self._refuse_of_threads(tensor, stmt.span)
-        fold = fold_of(stmt) if not tensor.private and active.size > 1 else None
+        # Threads that update one element outside of T.Parallel do the same, each to the copy that it holds.
+        several = active.size > 1 and not (tensor.private or self._by_threads)
+        fold = fold_of(stmt) if several else None
         if fold is not None:
             self._fold(tensor, stmt, *fold, active)
             return
