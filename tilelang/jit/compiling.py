@@ -19,10 +19,13 @@ from tilelang.diagnostics.error import KernelError
 from tilelang.diagnostics.problem import Problem, Severity
 from tilelang.diagnostics.render import to_text
 from tilelang.diagnostics.rules.bounds import GUARDED_TAIL
+from tilelang.diagnostics.rules.python import VAR_UNBOUND
 from tilelang.env import is_cache_enabled
 from tilelang.frontend.operations.extern_calls import COMPILE_FLAGS
 from tilelang.ir.build import OUTPUTS, WORKSPACES, build_prim_func
+from tilelang.ir.spans import from_tvm
 from tilelang.ir.tile_program import Launch, TileProgram
+from tilelang.ir.unbound import unbound_variable
 from tilelang.ir.values import Unknown
 from tilelang.jit import cache
 from tilelang.jit.dump_ir import asks_for_dump, dump_ir
@@ -76,6 +79,10 @@ def prim_func_of(program: TileProgram, target: Target, text: str | None = None) 
         raise ValueError(_incomplete(program, problems))
     # Without vectors and idle iterations from the start: the reference runs this function too.
     func = build_prim_func(program, {name: op.build for name, op in TILE_OPS.items()})
+    unbound = unbound_variable(func)
+    if unbound is not None:
+        var, stmt = unbound
+        raise_errors([VAR_UNBOUND.at(from_tvm(stmt.span) or program.span, name=str(var.name))], text)
     return split_vectors(trim_loops(func))
 
 

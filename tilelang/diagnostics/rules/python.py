@@ -90,6 +90,14 @@ CONST_UNBOUND = Rule(
     "`{name}` is a T.const but no tensor argument has it as an entry of its shape or strides, "
     "so no call binds it; write it as an entry of its own, or pass it as a parameter",
 )
+VAR_UNBOUND = Rule(
+    "const-unbound",
+    "shape",
+    Severity.ERROR,
+    CONST_UNBOUND.summary,
+    "`{name}` has no value here: no tensor argument has it in its shape or strides, and no loop or "
+    "assignment of the kernel gives it one; write it as an entry of a shape, or pass it as a parameter",
+)
 CONST_UNUSED = Rule(
     "const-unused",
     "shape",
