@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[0] = str(ROOT)  # not this folder, in which `examples` is a file
 
 SIZES = {"M": "1024", "N": "1024", "K": "1024"}
 TARGET = "cuda:sm_90"
